@@ -15,17 +15,10 @@ FILE = ROOT / "src" / "penstock" / "client" / "option_types.py"
 sys.path.insert(0, str(ROOT / "src"))
 
 from penstock.client.options import CONNECTION, OPTIONS, PUBLISHER, RECEIVER, Option  # noqa: E402
+from penstock.settings.kind import Choices, Flag, Number  # noqa: E402
 from penstock.settings.read import FEATURES  # noqa: E402
 from penstock.settings.table import ALIASES, SETTINGS  # noqa: E402
 
-TYPES = {
-    "count": "int | str",
-    "rate": "int | str",
-    "bytes": "int | str",
-    "seconds": "float | str",
-    "flag": "bool | str",
-}
-"""Types of keywords by the kind of an option; amounts and times may have units."""
 HEAD = '''"""Types of keywords: `connect`, `publisher`, `receiver` and `declare_queue`, for type checkers and editors.
 
 scripts/option_types.py writes this file from the tables of options and settings. Nothing imports it at run time.
@@ -56,10 +49,13 @@ def keywords(option: Option) -> list[str]:
 
 def type_of(option: Option) -> str:
     """Return the type of an option's value."""
-    if option.choices:
-        quoted = ", ".join(f'"{choice}"' for choice in option.choices)
+    kind = option.kind
+    if isinstance(kind, Choices):
+        quoted = ", ".join(f'"{word}"' for word in kind.words)
         return f"Literal[{quoted}]"
-    return TYPES.get(option.kind, "str")
+    if isinstance(kind, Number):
+        return "int | str" if kind.whole else "float | str"
+    return "bool | str" if isinstance(kind, Flag) else "str"
 
 
 def setting_keywords() -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote
 
+from penstock.settings.kind import Choices, bytes_from, whole
 from pyspark_amqp.spool.settings import AMQP091, AMQP1, MESSAGE_ID, NONE, REDELIVERED, SETTLED, SPOOLED, Settings
 from pyspark_penstock import parsing
 from pyspark_penstock.option_table import Option, parse_options, without_spark_options
@@ -28,19 +29,19 @@ def _folder(text: str) -> str:
 
 
 _SOURCE: Final = (
-    Option("servers", servers, ServerAddresses((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
-    Option("protocol", parsing.one_of(AMQP091, AMQP1), AMQP091),
+    Option("servers", parsing.parsed(servers), ServerAddresses((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
+    Option("protocol", Choices((AMQP091, AMQP1)), AMQP091),
     *LOGIN,
     *TLS_OPTIONS,
-    Option("subscribe", parsing.names),
-    Option("spool", _folder),
-    Option("spoolBytes", parsing.size(1 << 20), 1 << 30),
-    Option("prefetch", parsing.integer(1, PREFETCH_MAX), 10_000),
-    Option("acknowledge", parsing.one_of(SETTLED, SPOOLED), SETTLED),
-    Option("dropDuplicates", parsing.one_of(REDELIVERED, MESSAGE_ID, NONE), REDELIVERED),
+    Option("subscribe", parsing.parsed(parsing.names)),
+    Option("spool", parsing.parsed(_folder)),
+    Option("spoolBytes", bytes_from(1 << 20), 1 << 30),
+    Option("prefetch", whole(1, PREFETCH_MAX), 10_000),
+    Option("acknowledge", Choices((SETTLED, SPOOLED)), SETTLED),
+    Option("dropDuplicates", Choices((REDELIVERED, MESSAGE_ID, NONE)), REDELIVERED),
     Option("heartbeat", parsing.duration(65_535_000), 60_000),
     Option("consumerTimeout", parsing.duration(7 * 24 * 3_600_000), 30 * 60_000),
-    Option("columns", columns, DEFAULT_COLUMNS),
+    Option("columns", parsing.parsed(columns), DEFAULT_COLUMNS),
     *ADMISSION,
 )
 _PENSTOCK: Final = "the source penstock"

@@ -35,16 +35,16 @@ _SHARED = frozenset(
 )
 
 BATCH_ONLY = (
-    Option("endingOffsets", parsing.starting, None),
-    Option("endingTimestamp", parsing.instant, None),
+    Option("endingOffsets", parsing.parsed(parsing.starting), None),
+    Option("endingTimestamp", parsing.parsed(parsing.instant), None),
     # The broker ends a lease that is unused for this time, at most an hour.
     Option("leaseTimeout", parsing.duration(3_600_000), 300_000),
 )
 
 BATCH = (
     *(option for option in SOURCE if option.name in _SHARED),
-    Option("cursor", parsing.name, None),
-    Option("startingOffsets", parsing.starting, None),
+    Option("cursor", parsing.NAME, None),
+    Option("startingOffsets", parsing.parsed(parsing.starting), None),
     *BATCH_ONLY,
 )
 

@@ -1,20 +1,16 @@
-"""Table of options: parsing, defaults, and one sentence for an unknown, missing or impossible option; without I/O.
+"""Table of options: kinds, defaults, and one sentence for an unknown, missing or impossible option; without I/O.
 
 Spark passes all options through, with keys in any case, and a misspelt limit is worse than none. So an option that is
 not in the table is refused with a near match.
 """
 
-import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.settings.kind import REQUIRED, InvalidValue, Kind, NamedValues, unknown_name
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.kafka_options import kafka_advice
-
-REQUIRED: Final = object()
-"""Default of an option that must be given."""
 
 # Spark adds options of its own: a query's options to a streaming sink, and a table's options (CREATE TABLE ... USING
 # penstock) to both sides. Spark passes each option of a table twice, once with this prefix.
@@ -28,13 +24,12 @@ _OF_TABLE = "option."
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Option of a table; `parse` raises ``ValueError`` with the second half of a sentence."""
+    """Option of a table."""
 
     name: str
-    parse: Callable[[str], Any]
+    kind: Kind
     default: Any = REQUIRED
-    secret: bool = False
-    """True if no error may show the value."""
+    aliases: tuple[str, ...] = ()
 
 
 def parse_options(
@@ -45,28 +40,15 @@ def parse_options(
     `owner` is the subject of errors, such as "the penstock source"; `elsewhere` has the owners of other options. Raises
     `OptionError` in one sentence for an unknown, missing or impossible option.
     """
-    texts = {key.lower(): (key, str(text)) for key, text in given.items()}
-    for key, (spelt, _) in texts.items():
-        if key not in {option.name.lower() for option in table}:
-            raise OptionError(unknown_option(spelt, owner, table, elsewhere))
-    return {option.name: _value(owner, option, texts.get(option.name.lower())) for option in table}
-
-
-def _value(owner: str, option: Option, found: tuple[str, str] | None) -> Any:
-    if found is None:
-        if option.default is REQUIRED:
-            raise OptionError(f"{owner} needs the option {option.name}")
-        return option.default
+    known = {option.name.lower() for option in table}
+    for key in given:
+        if key.lower() not in known:
+            raise OptionError(unknown_option(key, owner, table, elsewhere))
+    values = NamedValues("option", table, str.lower, label="option {}")
     try:
-        return option.parse(found[1].strip())
-    except ValueError as error:
-        shown = "" if option.secret else f" = '{_without_secrets(found[1])}'"
-        raise OptionError(f"option {option.name}{shown} {error}") from None
-
-
-def _without_secrets(text: str) -> str:
-    """Return a value for display without secrets: the text before an @ may be a password."""
-    return re.sub(r"[^\s,/]*@", "***@", text)
+        return values.read(owner, {key: str(text).strip() for key, text in given.items()})
+    except InvalidValue as error:
+        raise OptionError(str(error)) from None
 
 
 def unknown_option(key: str, owner: str, table: tuple[Option, ...], elsewhere: Mapping[str, str] | None = None) -> str:
@@ -75,12 +57,11 @@ def unknown_option(key: str, owner: str, table: tuple[Option, ...], elsewhere: M
     for name, other in (elsewhere or {}).items():
         if name.lower() == key.lower():
             return f"{text}: {name} is an option of {other}"
-    spellings = {option.name.lower(): option.name for option in table}
-    advice = kafka_advice(key, frozenset(spellings))
+    names = [option.name for option in table]
+    advice = kafka_advice(key, frozenset(name.lower() for name in names))
     if advice:
         return f"{text}, which is one of Kafka's; {advice}"
-    near = difflib.get_close_matches(key.lower(), spellings, n=1, cutoff=0.6)
-    return f"{text}; did you mean {spellings[near[0]]}?" if near else f"{text}; it has {', '.join(spellings.values())}"
+    return unknown_name(owner, "option", key, names, fold=str.lower)
 
 
 def is_of_table(given: Mapping[str, object]) -> bool:

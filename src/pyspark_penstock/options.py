@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.settings.kind import FLAG, TEXT, Choices, Number, bytes_from, whole
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import OF_QUERIES, Option, parse_options, unknown_option, without_spark_options
@@ -26,69 +27,69 @@ TRANSACTIONAL = "transactional"
 """Modes of delivery of a sink; see delivery.py."""
 
 LOGIN = (
-    Option("vhost", parsing.text, "/"),
-    Option("user", parsing.text, "guest"),
-    Option("password", parsing.text, "guest", secret=True),
-    Option("passwordFile", parsing.text, None),
+    Option("vhost", TEXT, "/"),
+    Option("user", TEXT, "guest"),
+    Option("password", parsing.SECRET, "guest"),
+    Option("passwordFile", TEXT, None),
 )
 """Options of every source and sink."""
 
 ADMISSION = (
-    Option("failOnDataLoss", parsing.boolean, True),
-    Option("maxOffsetsPerTrigger", parsing.integer(1), None),
-    Option("maxBytesPerTrigger", parsing.size(1), None),
-    Option("minOffsetsPerTrigger", parsing.integer(1), None),
+    Option("failOnDataLoss", FLAG, True),
+    Option("maxOffsetsPerTrigger", whole(1), None),
+    Option("maxBytesPerTrigger", bytes_from(1), None),
+    Option("minOffsetsPerTrigger", whole(1), None),
     # As in Spark's Kafka source: longest wait of a batch for its least size.
     Option("maxTriggerDelay", parsing.duration(24 * 3_600_000), None),
-    Option("minPartitions", parsing.integer(1, 10_000), 1),
+    Option("minPartitions", whole(1, 10_000), 1),
     # A task costs PySpark 45 ms of CPU: 0.9 s for a million rows with 50,000 rows in each, 0.23 s with these.
-    Option("maxRecordsPerPartition", parsing.integer(1), 200_000),
+    Option("maxRecordsPerPartition", whole(1), 200_000),
     # If Spark cannot stop a query inside a call, a longer wait would delay stop() by that time.
     Option("fetchWait", parsing.duration(10_000), 1_500),
-    Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
-    Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
+    Option("fetchOffset.numRetries", whole(0, 1_000), 5),
+    Option("fetchOffset.retryIntervalMs", Number("ms", 1, 60_000), 500),
 )
 """Options of every streaming source: the size of its batches, and its retries."""
 
 _ACCESS = (
-    Option("servers", servers, ServerAddresses((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
+    Option("servers", parsing.parsed(servers), ServerAddresses((Address("127.0.0.1", parsing.DEFAULT_PORT),), False)),
     *LOGIN,
     *TLS_OPTIONS,
 )
 
 SOURCE = (
     *_ACCESS,
-    Option("subscribe", parsing.names, None),
-    Option("subscribePattern", parsing.regular_expression, None),
-    Option("assign", parsing.assigned, None),
-    Option("cursor", parsing.name),
-    Option("takeover", parsing.boolean, False),
-    Option("columns", columns, None),
-    Option("startingOffsets", parsing.starting, "earliest"),
-    Option("startingTimestamp", parsing.instant, None),
-    Option("onNewCheckpoint", parsing.one_of("fail", "continue"), "fail"),
-    Option("onLeftQueue", parsing.one_of("keep", "release"), "keep"),
-    Option("onLeftCursor", parsing.one_of("warn", "release", "fail"), "warn"),
-    Option("onServerLoss", parsing.one_of("wait", "fail"), "wait"),
+    Option("subscribe", parsing.parsed(parsing.names), None),
+    Option("subscribePattern", parsing.parsed(parsing.regular_expression), None),
+    Option("assign", parsing.parsed(parsing.assigned), None),
+    Option("cursor", parsing.NAME),
+    Option("takeover", FLAG, False),
+    Option("columns", parsing.parsed(columns), None),
+    Option("startingOffsets", parsing.parsed(parsing.starting), "earliest"),
+    Option("startingTimestamp", parsing.parsed(parsing.instant), None),
+    Option("onNewCheckpoint", Choices(("fail", "continue")), "fail"),
+    Option("onLeftQueue", Choices(("keep", "release")), "keep"),
+    Option("onLeftCursor", Choices(("warn", "release", "fail")), "warn"),
+    Option("onServerLoss", Choices(("wait", "fail")), "wait"),
     *ADMISSION,
-    Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
+    Option("fetchBlockRows", whole(1, 1_000_000), 10_000),
     # An Arrow binary column has 32-bit offsets, so a block must stay below 2 GiB; 256 MiB is already too large in
     # practice.
-    Option("fetchBlockBytes", parsing.size(1, 256 << 20), 4 << 20),
+    Option("fetchBlockBytes", bytes_from(1, 256 << 20), 4 << 20),
 )
 
 _SINK = (
     *_ACCESS,
-    Option("queue", parsing.name, None),
-    Option("exchange", parsing.name, None),
-    Option("routingKey", parsing.text, None),
+    Option("queue", parsing.NAME, None),
+    Option("exchange", parsing.NAME, None),
+    Option("routingKey", TEXT, None),
     Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
-    Option("publishCheck", parsing.duration(3_600_000), 10_000),
-    Option("publishWindow", parsing.integer(1, 1_000_000), 20_000),
-    Option("delivery", parsing.one_of(AT_LEAST_ONCE, DEDUP, TRANSACTIONAL), None),
-    Option("txnAppId", parsing.identifier(128), None),
-    Option("txnVersion", parsing.integer(0, 2**62 - 1), None),
-    Option("spreadColumn", parsing.text, None),
+    Option("publishCheck", parsing.duration(3_600_000, 1), 10_000),
+    Option("publishWindow", whole(1, 1_000_000), 20_000),
+    Option("delivery", Choices((AT_LEAST_ONCE, DEDUP, TRANSACTIONAL)), None),
+    Option("txnAppId", parsing.parsed(parsing.identifier(128)), None),
+    Option("txnVersion", whole(0, 2**62 - 1), None),
+    Option("spreadColumn", TEXT, None),
 )
 SINK_SERVERS_MOST = 16
 """Most brokers of a sink: a task asks each of them before its first row, and may have a block's window at each."""
@@ -247,8 +248,6 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
     if value["queue"] is not None and value["routingKey"] is not None:
         raise OptionError("option routingKey goes with exchange; a queue is reached by its own name")
     check_spread(len(value["servers"].addresses), value["spreadColumn"], value["delivery"])
-    if value["publishCheck"] < 1:
-        raise OptionError("option publishCheck must be at least 1ms")
     if (value["txnAppId"] is None) != (value["txnVersion"] is None):
         raise OptionError(
             "options txnAppId and txnVersion go together: the name of a writer, and the number of a write"

@@ -1,7 +1,7 @@
-"""Parsers of option values: texts to numbers and addresses, without I/O.
+"""Kinds of option values: those of Penstock's settings, and texts that only Spark's options have; without I/O.
 
-Every parser takes the text of one option and raises ``ValueError`` with the second half of a sentence ("must be a whole
-number of at least 1"); ``options.py`` prefixes option and value.
+A parser takes the text of one option and raises ``ValueError`` with the second half of a sentence ("must be
+host:port"); its kind prefixes option and value.
 """
 
 import json
@@ -9,15 +9,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from penstock.settings.kind import INVALID, NAME_BYTES, NO_UNIT, Number, Parsed, Text
 
 DEFAULT_PORT = 5672  # IANA's port for AMQP, in every version.
 
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
-_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_DURATION = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*(ms|s|min|m|h|d)", re.IGNORECASE)
-_DURATION_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_BARE_NUMBER = re.compile(r"\d{1,18}")
-_SHORTSTR = 255  # Bytes in a queue's or exchange's name: AMQP 0-9-1 section 4.2.5.3.
+NAME: Final = Text(1, NAME_BYTES)
+"""Name of a queue, an exchange, a cursor or a routing key."""
+SECRET: Final = Text(secret=True)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -32,29 +32,20 @@ class Address:
         return f"{host}:{self.port}"
 
 
-def integer(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    """Return a parser of integers from `least` to `most`, both included."""
-
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"[+-]?\d{1,19}", text) or not least <= int(text) <= most:
-            raise ValueError(
-                f"must be a whole number of at least {least}" + ("" if most > 2**62 else f", at most {most}")
-            )
-        return int(text)
-
-    return parse
+def duration(most_ms: int, least_ms: int = 0) -> Number:
+    """Return the kind of a time in milliseconds that has a unit: the same number means seconds to one reader, and
+    milliseconds to another.
+    """
+    return Number("ms", least_ms, most_ms, bare=NO_UNIT)
 
 
-def one_of(*words: str) -> Callable[[str], str]:
-    """Return a parser of one of these words, in any case."""
-    by_text = {word.lower(): word for word in words}
+def parsed(function: Callable[[str], Any]) -> Parsed:
+    """Return the kind of a text that a function reads; what stands before an @ may be a password."""
+    return Parsed(function, masked=_without_secrets)
 
-    def parse(text: str) -> str:
-        if text.lower() not in by_text:
-            raise ValueError(f"must be {', '.join(words[:-1])} or {words[-1]}")
-        return by_text[text.lower()]
 
-    return parse
+def _without_secrets(text: str) -> str:
+    return re.sub(r"[^\s,/]*@", "***@", text)
 
 
 def identifier(most: int) -> Callable[[str], str]:
@@ -68,67 +59,15 @@ def identifier(most: int) -> Callable[[str], str]:
     return parse
 
 
-def size(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    """Return a parser of bytes, from `least` to `most`: ``1048576``, ``64m``, ``1 GiB`` (units are powers of 1024)."""
-
-    def parse(text: str) -> int:
-        match = _SIZE.fullmatch(text)
-        octets = int(match[1]) * _SIZE_UNITS[match[2].lower()] if match else -1
-        if not least <= octets <= most:
-            border = f"at least {least}" if octets < least else f"at most {most}"
-            raise ValueError(f"must be a size in octets such as 1048576, 512k or 64m, {border}")
-        return octets
-
-    return parse
-
-
-def duration(most_ms: int) -> Callable[[str], int]:
-    """Return a parser of durations with a unit (``500ms``, ``30s``, ``5m``), in milliseconds, at most `most_ms`."""
-
-    def parse(text: str) -> int:
-        match = _DURATION.fullmatch(text)
-        value = round(float(match[1]) * _DURATION_UNITS[match[2].lower()]) if match else most_ms + 1
-        if value > most_ms:
-            fits = [unit for unit in ("s", "ms") if text.isascii() and _fits(text, unit, most_ms)]
-            examples = " or ".join(f"{text}{unit}" for unit in fits) or "500ms, 30s or 5m"
-            hint = f": write {examples}" if fits else f", such as {examples}"
-            raise ValueError(f"must be a duration with a unit{hint}, at most {most_ms / 1000:g}s")
-        return value
-
-    return parse
-
-
-def _fits(text: str, unit: str, most_ms: int) -> bool:
-    """Return whether a text is a number without a unit, and no longer than `most_ms` in this unit."""
-    return _BARE_NUMBER.fullmatch(text) is not None and int(text) * _DURATION_UNITS[unit] <= most_ms
-
-
-def boolean(text: str) -> bool:
-    """Return the truth of ``true`` or ``false``."""
-    try:
-        return {"true": True, "false": False}[text.lower()]
-    except KeyError:
-        raise ValueError("must be true or false") from None
-
-
-def name(text: str) -> str:
-    """Return the name of a queue, an exchange, a cursor or a routing key, which must fit AMQP's short string."""
-    if not text or len(text.encode()) > _SHORTSTR:
-        raise ValueError(f"must have 1 to {_SHORTSTR} octets")
-    return text
-
-
 def names(text: str) -> tuple[str, ...]:
     """Return a comma-separated list of different names, in the order given."""
-    found = tuple(name(part.strip()) for part in text.split(","))
+    found = tuple(part.strip() for part in text.split(","))
+    for name in found:
+        if NAME.parse(name) is INVALID:
+            raise ValueError(f"must be names, each {NAME.rule(name)}")
     if len(set(found)) < len(found):
         raise ValueError("names a queue twice")
     return found
-
-
-def text(value: str) -> str:
-    """Return any text as it is."""
-    return value
 
 
 def addresses(text: str) -> tuple[Address, ...]:

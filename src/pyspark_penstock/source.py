@@ -111,7 +111,7 @@ def table_comment(given: Mapping[str, object], known: tuple[Option, ...]) -> str
     """Return the comment with the options of a table; empty if they do not belong to a table."""
     if not is_of_table(given):
         return ""
-    open_ = {option.name.lower() for option in known if not option.secret}
+    open_ = {option.name.lower() for option in known if not option.kind.secret}
     options = {key: text for key, text in without_spark_options(given, frozenset()).items() if key.lower() in open_}
     return _BEGINS + json.dumps(options, sort_keys=True)
 

@@ -8,16 +8,17 @@ from typing import Any, Final
 
 from penstock.client.options import TLS_PORT
 from penstock.client.tls import tls_context
+from penstock.settings.kind import TEXT
 from pyspark_penstock import parsing
 from pyspark_penstock.errors import OptionError
 from pyspark_penstock.option_table import Option
 from pyspark_penstock.parsing import Address
 
 TLS_OPTIONS: Final = (
-    Option("tlsCaFile", parsing.text, None),
-    Option("tlsCertificateFile", parsing.text, None),
-    Option("tlsKeyFile", parsing.text, None),
-    Option("tlsKeyPassword", parsing.text, None, secret=True),
+    Option("tlsCaFile", TEXT, None),
+    Option("tlsCertificateFile", TEXT, None),
+    Option("tlsKeyFile", TEXT, None),
+    Option("tlsKeyPassword", parsing.SECRET, None),
 )
 _NAMES: Final = tuple(option.name for option in TLS_OPTIONS)
 

@@ -63,7 +63,10 @@ def test_check_of_settings_that_are_valid_opens_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[broker]\nheartbeat-s = 100000\n", "line 2: heartbeat-s must be between 0 and 65535, not 100000"),
+        (
+            "[broker]\nheartbeat-s = 100000\n",
+            "line 2: heartbeat-s must be seconds from 0 to 65535 (such",
+        ),
         ("[broker]\nstop-percent = 50\nresume-percent = 60\n", "is above stop-percent=50 (broker, set by file line 2)"),
         ('[broker]\nhttp-tls = "8443"\n', "listen-tls or http-tls 8443 is not HOST:PORT"),
         ('[broker]\nmetrics-listen = "9090"\n', "--metrics-listen 9090 is not HOST:PORT"),
@@ -90,4 +93,4 @@ def test_check_takes_the_environment_too() -> None:
         env={**os.environ, "PENSTOCK_HEARTBEAT_S": "soon"},
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("penstock: environment variable PENSTOCK_HEARTBEAT_S: heartbeat-s must be a number")
+    assert done.stderr.startswith("penstock: environment variable PENSTOCK_HEARTBEAT_S: heartbeat-s must be seconds")

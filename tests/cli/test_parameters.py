@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.parameters import command, option
+from penstock.settings.kind import whole
 
 
 @command("probe")
@@ -17,7 +18,7 @@ def probe(
     name: str,
     words: Annotated[tuple[str, ...], option(metavar="[WORD]...", required=False)],
     loud: Annotated[bool, "Be loud."],
-    count: Annotated[int, option("Stop after COUNT.", option="-n --count", kind=click.IntRange(1), default=7)],
+    count: Annotated[int, option("Stop after COUNT.", option="-n --count", kind=whole(1), default=7)],
     limit: Annotated[int | None, "Show at most so many."],
     headers: Annotated[tuple[str, ...], option("Add a header.", "NAME=VALUE", "--header")],
     target: Annotated[Path, option("Write into DIR.", "DIR", "--to", default=...)],
@@ -45,8 +46,8 @@ def test_parameters_have_the_types_of_their_annotations(line: str, values: tuple
     [
         ("--to x", "Missing argument 'NAME'"),
         ("a", "Missing option '--to'"),
-        ("a --to x -n 0", "0 is not in the range x>=1"),
-        ("a --to x --limit many", "'many' is not a valid integer"),
+        ("a --to x -n 0", "--count must be a whole number from 1, not '0'"),
+        ("a --to x --limit many", "--limit must be a whole number, not 'many'"),
     ],
 )
 def test_parameters_refuse_values_that_their_annotations_exclude(line: str, problem: str) -> None:

@@ -55,18 +55,24 @@ def test_address_of_another_machine_is_an_error_in_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[broker]\ncapacity-bites = 5\n", "unknown setting capacity-bites; did you mean capacity-bytes?"),
+        ("[broker]\ncapacity-bites = 5\n", "[broker] has no setting 'capacity-bites'; did you mean capacity-bytes?"),
         ("[broker\n", "is not TOML: "),
         ("[brokers]\n", "line 1: unknown table [brokers]; did you mean [broker]?"),
         ("[more]\n", "line 1: unknown table [more]; known are [users], [oauth], [auth-http], [tls], [queue."),
-        ("[broker]\ncapacity-bytes = -1\n", "line 2: broker: capacity-bytes=-1 is negative; the least is 0"),
-        ("[broker]\nstop-percent = 120\n", "line 2: broker: stop-percent=120 is not a percentage between 0 and 100"),
+        (
+            "[broker]\ncapacity-bytes = -1\n",
+            "line 2: broker: capacity-bytes must be bytes from 0 (such as 64MiB), or none, not",
+        ),
+        (
+            "[broker]\nstop-percent = 120\n",
+            "line 2: broker: stop-percent must be a percentage from 0 to 100, or none, not",
+        ),
         (
             "[broker]\nstop-percent = 50\nresume-percent = 60\n",
             "resume-percent=60 (broker, set by file line 3) is above stop-percent=50 (broker, set by file line 2)",
         ),
-        ('[broker]\nheartbeat-s = "60"\n', "heartbeat-s must be a number from 0, not '60'"),
-        ("[broker]\nframe-max = 100\n", "frame-max must be between 4096 and 2147483647, not 100"),
+        ('[broker]\nheartbeat-s = "60"\n', "heartbeat-s must be seconds from 0 to 65535 (such as 30s), not '60'"),
+        ("[broker]\nframe-max = 100\n", "frame-max must be bytes from 4096 to 2147483647 (such as 64MiB), not 100"),
         ("[broker]\nlisten = 5672\n", "listen must be a string or a list of strings"),
         ("[users]\nada = 1815\n", "user 'ada' in [users] must be a password in quotes, or a table"),
         (

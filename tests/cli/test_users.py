@@ -59,7 +59,9 @@ def test_limits_are_set_listed_and_cleared(broker: BrokerProcess) -> None:
     assert told(broker, "limits", "list", "--filter", f"name={name}", "--columns", "scope") == {
         "limits": [{"scope": "user"}]
     }
-    assert "is not LIMIT=NUMBER" in run(broker, "limits", "set", "user", name, "max-channels=many", code=1)
+    assert "limit max-channels must be a whole number, not 'many'" in run(
+        broker, "limits", "set", "user", name, "max-channels=many", code=1
+    )
     assert "unknown limit 'max-hats'" in run(broker, "limits", "set", "user", name, "max-hats=1", code=1)
     run(broker, "users", "delete", name)
 

@@ -26,7 +26,7 @@ def test_handler_accepts_on_return_and_releases_on_an_exception(broker_url: str,
 
             receiver.handle(work)
             assert receiver.counters.modified == 1
-            with pytest.raises(ValueError, match="on_error='drop' is not valid"):
+            with pytest.raises(ValueError, match="on_error must be release or reject, not 'drop'"):
                 receiver.handle(work, on_error="drop")
         assert sorted(done) == [b"1", b"2", b"3"]
         assert connection.why(queue).depth.messages == 0

@@ -160,7 +160,7 @@ def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("set", "queue", "q", "capacity-byte=1"), "unknown setting capacity-byte for scope queue; did you mean"),
+        (("set", "queue", "q", "capacity-byte=1"), "scope queue has no setting 'capacity-byte'; did you mean"),
         (("set", "queue", "q"), "no settings for queue 'q': give at least one NAME=VALUE after the pattern"),
         (("set", "queue", "q", "overflow=page"), "queue 'q': the overflow policy page needs a data directory"),
         (("show", "queue", "nobody"), "no queue 'nobody' in vhost '/'"),

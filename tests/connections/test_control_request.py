@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from penstock.connections.control_request import ControlRequest
@@ -28,6 +30,18 @@ def test_control_request_reads_fields_of_each_kind() -> None:
     assert found.asker() == "a request"
 
 
+def test_control_request_reads_times_and_sizes_with_their_units() -> None:
+    found = request(b'{"wait_ms": "30s", "bare": 250, "bytes": "4MiB"}')
+    assert (found.milliseconds("wait_ms", 1), found.milliseconds("bare", 1), found.milliseconds("absent", 1)) == (
+        30_000, 250, 1,
+    )  # fmt: skip
+    assert (found.size("bytes", 1), found.size("bare", 1), found.size("absent", 1)) == (4 << 20, 250, 1)
+    soon = request(b'{"x": "soon"}')
+    for act, said in ((soon.milliseconds, "milliseconds from 0 (such as 30min)"), (soon.size, "bytes from 0 (such")):
+        with pytest.raises(PreconditionFailed, match=re.escape(f"'x' must be {said}")):
+            act("x", 1)
+
+
 def test_control_request_without_a_body_has_no_fields() -> None:
     assert request(b"").fields == {}
 
@@ -47,7 +61,16 @@ def test_control_request_starts_each_queue_at_the_given_position_or_the_earliest
         (b'{"x": -1}', "number", "'x' must be a whole number from 0, not -1"),
         (b'{"x": true}', "number", "'x' must be a whole number from 0, not true"),
         (b'{"x": []}', "names", "'x' must be a list of at least one string"),
-        (b'{"x": ["a", "a"]}', "names", "'x' contains a name twice"),
+        (b'{"x": ["a", "a"]}', "names", "'x' must be a list of different strings, not ['a', 'a']"),
+        (b'{"x": "\\ud800"}', "text", "'x' must be a string without halves of characters (lone surrogates), not"),
+        (b'{"x": 1}', "flag", "'x' must be true or false, not 1"),
+        (
+            b'{"x": 1000000000000000000000000000000}',
+            "number",
+            "'x' must be a whole number from 0 to 4611686018427387903",
+        ),
+        (b'{"x": NaN}', "number", "'x' must be a whole number from 0, not NaN"),
+        (b'{"x": 5}', "table", "'x' must be an object, not 5"),
         (b'{"x": {"a": "b"}}', "offsets", "'x.a' must be a whole number from 0, not 'b'"),
     ],
 )

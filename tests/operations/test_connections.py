@@ -93,7 +93,7 @@ def test_name_of_no_connection_has_no_settings(driver: BrokerDriver, operation: 
     [
         ({}, "'settings' must be an object of at least one setting"),
         ({"weight": 5}, "weight is not a setting of scope connection, but of scope user"),
-        ({"rate-messages": "many"}, "connection '1': rate-messages='many' is not a number"),
+        ({"rate-messages": "many"}, "connection '1': rate-messages must be a number above 0, or none, not 'many'"),
     ],
 )
 def test_invalid_setting_of_a_connection_changes_nothing(driver: BrokerDriver, settings: Any, error: str) -> None:

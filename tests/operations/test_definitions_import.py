@@ -157,7 +157,9 @@ def test_definitions_import_names_the_line_of_limits_that_are_refused() -> None:
 def test_definitions_import_skips_unknown_keys_only_on_request_and_names_them() -> None:
     driver = make_driver()
     definitions = {"queues": [QUEUE], "shovels": [{"name": "s"}], "quues": 1}
-    with pytest.raises(PreconditionFailed, match=r"shovels: unknown key; known are .*; nothing was imported"):
+    with pytest.raises(
+        PreconditionFailed, match=r"a file of definitions has no key 'shovels'; known are .*; nothing was imported"
+    ):
         import_definitions(driver, definitions)
     told: Any = import_definitions(driver, definitions, dry_run=True)
     assert [(each["subject"], each["change"]) for each in told["differences"]][:2] == [
@@ -170,7 +172,7 @@ def test_definitions_import_skips_unknown_keys_only_on_request_and_names_them() 
         ("shovels", "skipped"),
         ("quues", "skipped"),
     ]
-    assert answer["skipped"][1]["reason"] == "unknown key; did you mean queues?"
+    assert answer["skipped"][1]["reason"] == "a file of definitions has no key 'quues'; did you mean queues?"
     assert "a" in driver.broker.vhost("/").queues
 
 

@@ -51,10 +51,11 @@ def test_definitions_parser_checks_many_entries_in_steps() -> None:
 @pytest.mark.parametrize(
     ("queue", "said"),
     [
-        ({"durable": "yes"}, 'queues[0].durable: must be true or false, not "yes"'),
-        ({"durabel": True}, "queues[0].durabel: unknown key; did you mean durable?"),
-        ({}, "queues[0]: lacks 'name'"),
-        ({"a\nb": 1}, r"queues[0].a\nb: unknown key"),
+        ({"durable": "yes"}, "queues[0]: durable must be true or false, not 'yes'"),
+        ({"name": 7}, "queues[0]: name must be a string, not 7"),
+        ({"durabel": True}, "queues[0]: an entry of queues has no key 'durabel'; did you mean durable?"),
+        ({}, "queues[0]: an entry of queues needs the key name"),
+        ({"a\nb": 1}, r"queues[0]: an entry of queues has no key 'a\nb'; known are"),
     ],
 )
 def test_definitions_parser_names_line_and_key_of_an_error(queue: dict[str, object], said: str) -> None:
@@ -83,8 +84,8 @@ def test_definitions_parser_reads_the_limits_of_a_file_of_one_virtual_host() -> 
 @pytest.mark.parametrize(
     ("limits", "vhost", "said"),
     [
-        ([], "/", "line 2, limits: must be an object, not []"),
-        ({"max-queues": 1}, None, "line 2, limits: is of one virtual host, and this import is of all"),
+        ([], "/", "line 2: limits must be an object, not []"),
+        ({"max-queues": 1}, None, "line 2: limits is of one virtual host, and this import is of all"),
     ],
 )
 def test_definitions_parser_refuses_limits_that_are_not_of_one_virtual_host(

@@ -42,12 +42,12 @@ def test_field_that_an_operation_does_not_have_is_refused(operation: str) -> Non
         pass
     answer = json.loads(body_of(desk.vhost.queues["answers"].ready_queue.messages()[-1].content))
     assert answer["code"] == 406, answer
-    said = "'dru_run'; did you mean 'dry_run'?" if operation == IMPORT else "'xyzzy'; known are "
-    assert str(answer["text"]).startswith(f"'{operation}' has no field {said}")
+    said = "'dru_run'; did you mean dry_run?" if operation == IMPORT else "'xyzzy'; known are "
+    assert str(answer["text"]).startswith(f"{operation} has no field {said}")
 
 
 def test_misspelt_field_is_refused_with_its_near_match() -> None:
     desk = Desk()
     answer = desk.ask("cursor.attach", {"cursor": "c", "queues": ["a"], "dryrun": True})
-    assert answer["text"] == "'cursor.attach' has no field 'dryrun'; did you mean 'dry_run'?"
+    assert answer["text"] == "cursor.attach has no field 'dryrun'; did you mean dry_run?"
     assert "c" not in desk.vhost.cursors

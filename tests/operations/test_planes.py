@@ -83,7 +83,7 @@ def test_reserved_name_is_refused_in_one_sentence(declare: Declare) -> None:
 @pytest.mark.parametrize("declare", CLIENTS)
 def test_invalid_argument_is_refused_in_one_sentence(declare: Declare) -> None:
     sentence = declare(make_driver(), "wrong", {"x-max-priority": 256})
-    assert sentence == "queue 'wrong': x-max-priority=256 is not between 0 and 255"
+    assert sentence == "queue 'wrong': x-max-priority must be a whole number from 0 to 255, not 256"
 
 
 def test_exclusive_queue_is_locked_in_one_sentence() -> None:

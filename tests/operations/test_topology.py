@@ -52,7 +52,7 @@ def test_dry_run_counts_entries_that_earlier_ones_would_create() -> None:
         ("exchanges", {"name": "there", "type": "fanout"}, "inequivalent arg 'type'"),
         ("exchanges", {"name": "e", "vhost": "nowhere", "type": "topic"}, "no vhost 'nowhere'"),
         ("queues", {"name": "there", "durable": True}, "inequivalent arg 'durable'"),
-        ("queues", {"name": "q", "arguments": {"capacity-bites": 1}}, "unknown argument capacity-bites=1"),
+        ("queues", {"name": "q", "arguments": {"capacity-bites": 1}}, "has no argument 'capacity-bites'"),
         ("queues", {"name": "q", "arguments": {"k": 1 << 70}}, ""),
         ("queues", {"name": "q", "arguments": {"x-queue-type": "quorum"}}, "non-durable"),
         ("queues", {"name": "q", "arguments": {"x-overflow": "page"}}, "needs a data directory"),

@@ -141,7 +141,7 @@ def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(driver:
     ]
     again = journaled()
     (told,) = at_once.restore(again.broker, things)
-    assert told.startswith("unknown setting stop-massages for scope queue")
+    assert told.startswith("scope queue has no setting 'stop-massages'")
     assert told.endswith("It was set by command, and is not in effect")
     assert list(again.broker.table.entries_of("queue", "a", "command")) == ["capacity-messages"]
 

@@ -19,6 +19,7 @@ INTERFACES = {
     "DescribedNode": "what lists, metrics and maps read of the driver",
     "GateOwner": "what a gate asks its owner",
     "GateText": "the texts of a kind of gate",
+    "Kind": "what a table of named values asks the kind of one",
     "Link": "what a session asks its links; has the order of their end",
     "Linked": "what makes publishers and receivers of the client",
     "LimitMember": "what a shared limit asks its members",

@@ -47,8 +47,8 @@ def test_settings_of_the_http_back_end_are_all_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"user_path": ""}, r"\[auth-http\] needs user_path"),
-        ({"user_path": 7}, "user_path in .* must be a URL, not 7"),
+        ({"user_path": ""}, r"user_path in \[auth-http\] must be a string that is not empty, not ''"),
+        ({"user_path": 7}, "user_path in .* must be a string that is not empty, not a number"),
         (
             {"user_path": "https://auth.example/?a=b"},
             r"user_path in \[auth-http\] must be a URL of http",
@@ -56,10 +56,10 @@ def test_settings_of_the_http_back_end_are_all_read(tmp_path: Path) -> None:
         ({"vhost_path": "http://auth.example/vhost"}, r"in \[auth-http\] must be a URL of https, or of this machine$"),
         ({"insecure": 1}, "insecure in .* must be true or false"),
         ({"http_method": "put"}, "http_method in .* must be post or get, not 'put'"),
-        ({"timeout_s": 0}, "timeout_s in .* must be between 0.1 and 60, not 0"),
-        ({"timeout_s": float("nan")}, "timeout_s in .* must be between"),
-        ({"cache_s": True}, "cache_s in .* must be between"),
-        ({"threads": 1.5}, "threads in .* must be between 1 and 64, not 1.5"),
+        ({"timeout_s": 0}, "timeout_s in .* must be seconds from 0.1 to 60 \\(such as 30s\\), not 0"),
+        ({"timeout_s": float("nan")}, "timeout_s in .* must be seconds from 0.1 to 60 .*, not NaN"),
+        ({"cache_s": True}, "cache_s in .* must be seconds from 0 to 3600 .*, not true"),
+        ({"threads": 1.5}, "threads in .* must be a whole number from 1 to 64, not 1.5"),
         ({"ca": "none.pem"}, "names the file '.*none.pem', which is not there"),
         ({"permissions": {"read": ".*"}}, "must have the expressions configure, write, read"),
         ({"permissions": {"configure": "(", "write": "", "read": ""}}, "configure permission: RE2 refuses"),
@@ -72,7 +72,7 @@ def test_settings_of_the_http_back_end_are_all_read(tmp_path: Path) -> None:
         ({"resource-path": "x"}, "resource-path in .* is never asked"),
         ({"topic_path": "x"}, "topic_path in .* who may write to or read from a topic exchange may use all of its"),
         ({"topic-path": "x"}, "topic-path in .* is never asked"),
-        ({"path": "x"}, "unknown setting path in .*; known are user_path"),
+        ({"path": "x"}, r"\[auth-http\] has no setting 'path'; did you mean user_path"),
     ],
 )
 def test_wrong_settings_are_refused_with_the_reason(change: dict[str, Any], reason: str) -> None:

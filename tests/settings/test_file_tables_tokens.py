@@ -47,9 +47,9 @@ def test_token_settings_have_the_names_of_rabbitmq(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"resource_server_id": None}, r"\[oauth\] needs resource_server_id"),
-        ({"keys": None}, r"\[oauth\] needs keys"),
-        ({"keys": 7}, "keys in .* must be a string, not 7"),
+        ({"resource_server_id": None}, r"\[oauth\] needs the setting resource_server_id"),
+        ({"keys": None}, r"\[oauth\] needs the setting keys"),
+        ({"keys": 7}, "keys in .* must be a string that is not empty, not a number"),
         ({"keys": "http://id.example/keys"}, r"^.*keys in \[oauth\] must be a URL of https, or of this machine$"),
         (
             {"keys": "https://me:secret@id.example/keys"},
@@ -57,10 +57,10 @@ def test_token_settings_have_the_names_of_rabbitmq(tmp_path: Path) -> None:
         ),
         ({"keys": "ftp://me:secret@id.example/keys"}, r"keys in \[oauth\] must be a URL of http or https"),
         ({"keys": "none.json"}, "name the file '.*none.json', which is not there"),
-        ({"leeway_s": 3_601}, "must be between 0 and 3600, not 3601"),
-        ({"leeway_s": True}, "must be between"),
-        ({"additional_scopes_key": [7]}, "must be a list of claims"),
-        ({"audience": "x"}, "unknown setting audience in .*; known are resource_server_id, keys"),
+        ({"leeway_s": 3_601}, "must be seconds from 0 to 3600 \\(such as 30s\\), not 3601"),
+        ({"leeway_s": True}, "must be seconds from 0 to 3600 .*, not true"),
+        ({"additional_scopes_key": [7]}, "must be a string or a list of strings that are not empty, not \\[7\\]"),
+        ({"audience": "x"}, r"\[oauth\] has no setting 'audience'; known are resource_server_id, keys"),
     ],
 )
 def test_errors_name_the_setting_and_the_rule(change: dict[str, Any], reason: str, tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ def test_start_up_setting_has_units_and_names_of_its_own(name: str, value: objec
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("frame-max", 5, "frame-max must be between 4096 and 2147483647, not 5"),
-        ("frame-max", "5s", "frame-max must be a number from 0, not '5s'"),
-        ("log-format", "xml", "log-format must be one of text, json, qpid, not 'xml'"),
-        ("vhosts", [], "vhosts must be a string or a list of strings, not []"),
+        ("frame-max", 5, "frame-max must be bytes from 4096 to 2147483647 (such as 64MiB), not 5"),
+        ("frame-max", "5s", "frame-max must be bytes from 4096 to 2147483647 (such as 64MiB), not '5s'"),
+        ("log-format", "xml", "log-format must be text, json or qpid, not 'xml'"),
+        ("vhosts", [], "vhosts must be a string or a list of at least one string, not []"),
         ("store", {"password": "x"}, "store must be a string, not a table"),
     ],
 )

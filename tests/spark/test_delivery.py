@@ -282,7 +282,7 @@ def test_delivery_at_least_once_asks_for_nothing():
 def test_wrong_ids_are_refused_by_the_options(broker):
     with pytest.raises(OptionError, match="go together"):
         options(broker, "q", txnAppId="a")
-    with pytest.raises(OptionError, match="delivery = 'exactly-once' must be at-least-once, dedup or transactional"):
+    with pytest.raises(OptionError, match="delivery must be at-least-once, dedup or transactional, not 'exactly-once'"):
         options(broker, "q", delivery="exactly-once")
     with pytest.raises(OptionError, match="printable ASCII"):
         options(broker, "q", txnAppId="é", txnVersion="1")

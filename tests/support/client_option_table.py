@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.client.options import CONNECTION, OPTIONS, PUBLISHER, RECEIVER, Option
+from penstock.settings.kind import Choices, Number
 
 DEFAULTS = {"heartbeat": "30 s; with blocking calls none"}
 """Defaults that depend on the kind of connection."""
@@ -32,17 +33,18 @@ def _default(option: Option) -> str:
     value = option.default
     if option.name in DEFAULTS:
         return DEFAULTS[option.name]
-    if option.kind == "bytes":
+    unit = option.kind.unit if isinstance(option.kind, Number) else ""
+    if unit == "bytes":
         return f"{value // 2**20} MiB"
-    if option.kind == "seconds":
+    if unit == "s":
         return f"{value:g} s"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _meaning(option: Option) -> str:
     parts = [option.meaning]
-    if option.choices:
-        parts.append(", ".join(f"`{choice}`" for choice in option.choices))
+    if isinstance(option.kind, Choices):
+        parts.append(", ".join(f"`{word}`" for word in option.kind.words))
     if option.in_milliseconds:
         parts.append(f"in milliseconds as {', '.join(f'`{name}`' for name in option.in_milliseconds)}")
     if option.environment:

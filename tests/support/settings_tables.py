@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from penstock.cli.serve import serve
 from penstock.management.effective_settings import queue_settings, scope_settings
 from penstock.settings import start
 from penstock.settings.config import variable_of
+from penstock.settings.kind import NAMED_MOST, Number
 from penstock.settings.start import AT_START, DEFAULTS, RULES
 from penstock.settings.table import ALL_ALIASES, SCOPES, SETTINGS
 from tests.support.driven_connection import Dialogue, make_driver
@@ -83,8 +83,8 @@ def start_table() -> str:
         value = getattr(default, attribute)
         shown = "none" if value is None else f"`{json.dumps(value)}`" if not isinstance(value, int) else str(value)
         option = f"`--{name}`" if f"--{name}" in options else ""
-        rule = RULES[attribute]
-        bounds = f"{rule.least}, {rule.most}" if math.isfinite(rule.most) else ""
+        kind = RULES[attribute].kind
+        bounds = f"{kind.least}, {kind.most}" if isinstance(kind, Number) and kind.most < NAMED_MOST else ""
         cells = (f"`{name}`", option, shown, bounds, linked(name, texts[attribute]))
         lines.append("| " + " | ".join(cells).replace("|  |", "| |").replace("|  |", "| |") + " |")
     return "\n".join(lines) + "\n"

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from penstock.cli.common import Seconds, interruptible, say, say_json, table
+from penstock.cli.common import interruptible, say, say_json, table
 from penstock.cli.grammar import CommandGroup
 from penstock.cli.parameters import JSON, PATH, parameter
 from penstock.cli.target import URL, tls_files
 from penstock.describe.conditions import cell
 from penstock.operations.command import Field
+from penstock.settings.kind import Number, bytes_from, seconds_from, whole
 
 if TYPE_CHECKING:
     from penstock.client.bench.loads import Run
@@ -75,14 +76,14 @@ def shared(command: Decorated) -> Decorated:
 
 
 _LOAD: Final = (
-    Field("sizes", "Octets of a body; may be repeated, a run for each. Default: 100.", click.IntRange(8, 1 << 24),
+    Field("sizes", "Octets of a body; may be repeated, a run for each. Default: 100.", bytes_from(8, 1 << 24),
           option="--size", metavar="N", many=True),
-    Field("window", "Most unconfirmed messages of a sender.", click.IntRange(1, 100_000), 1000),
-    Field("prefetch", "Messages that a receiver is sent in advance.", click.IntRange(1, 65_535), 1000),
-    Field("senders", "Processes that send.", click.IntRange(1, 64), 1),
-    Field("receivers", "Processes that receive.", click.IntRange(1, 64), 1),
-    Field("count", "Stop after this number of messages.", click.IntRange(1)),
-    Field("warm_up", "Seconds before the measurement.", Seconds(0, 600), 1.0, metavar="S"),
+    Field("window", "Most unconfirmed messages of a sender.", whole(1, 100_000), 1000),
+    Field("prefetch", "Messages that a receiver is sent in advance.", whole(1, 65_535), 1000),
+    Field("senders", "Processes that send.", whole(1, 64), 1),
+    Field("receivers", "Processes that receive.", whole(1, 64), 1),
+    Field("count", "Stop after this number of messages.", whole(1)),
+    Field("warm_up", "Seconds before the measurement.", seconds_from(0, 600), 1.0, metavar="S"),
     Field("durable", "Send durable messages to a durable queue.", bool),
     Field("queue", "Use this queue, which is there and empty, instead of one of the run's own.", metavar="NAME",
           default=""),
@@ -110,12 +111,12 @@ def loaded(command: Decorated) -> Decorated:
 def duration(default: float) -> Callable[..., Any]:
     """Return the option for the length of a run."""
     text = "Length of the measurement: 10, 90s, 5 min, 2 h."
-    return parameter(Field("seconds", text, Seconds(0.1, LONGEST_S), default, option="--for", metavar="S"))
+    return parameter(Field("seconds", text, seconds_from(0.1, LONGEST_S), default, option="--for", metavar="S"))
 
 
 def rate(most: float, default: float) -> Callable[..., Any]:
     """Return the option for the rate of a run."""
-    return parameter(Field("rate", "Messages a second that are due.", click.FloatRange(0.1, most), default))
+    return parameter(Field("rate", "Messages a second that are due.", Number("", 0.1, most, whole=False), default))
 
 
 @dataclass
@@ -236,7 +237,7 @@ def latency(session: Session, loads: list[Load], queue: str) -> None:
 
 @bench.command()
 @rate(1e5, 500.0)
-@parameter(Field("pid", "The broker's process on this machine, for its memory.", click.IntRange(1)))
+@parameter(Field("pid", "The broker's process on this machine, for its memory.", whole(1)))
 @duration(3600.0)
 @loaded
 @shared
@@ -265,8 +266,8 @@ def _interval(seconds: float) -> float:
 
 
 @bench.command()
-@parameter(Field("hold", "Length of the hold.", Seconds(1, 60), 10.0, metavar="S"))
-@parameter(Field("timeout", TIMEOUT, Seconds(0.5, 60), metavar="S"))
+@parameter(Field("hold", "Length of the hold.", seconds_from(1, 60), 10.0, metavar="S"))
+@parameter(Field("timeout", TIMEOUT, seconds_from(0.5, 60), metavar="S"))
 @shared
 def survive(session: Session, hold: float, timeout: float | None) -> None:
     """Hold every client library that is installed here, and tell what each does.
@@ -296,7 +297,7 @@ EXPERIMENTS = (
 @parameter(Field("only", ", ".join(EXPERIMENTS), metavar="EXPERIMENT", choices=EXPERIMENTS, many=True))
 @parameter(Field("full", "Run more cells, with 64 publishers as well: about five minutes.", bool))
 @parameter(Field("protocol", SPOKEN, default="amqp091", choices=tuple(PROTOCOLS)))
-@parameter(Field("pid", "The broker's process on this machine, for its memory and CPU.", click.IntRange(1)))
+@parameter(Field("pid", "The broker's process on this machine, for its memory and CPU.", whole(1)))
 @duration(3.0)
 @shared
 def flow(session: Session, only: tuple[str, ...], full: bool, protocol: str, pid: int | None, seconds: float) -> None:

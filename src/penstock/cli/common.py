@@ -18,7 +18,8 @@ import click
 
 from penstock.cli.target import tls_files
 from penstock.errors import ConfigError, PenstockError
-from penstock.texts import SCOPE_NOUNS, TIMES, amount, nearest, printable, printable_json
+from penstock.settings.kind import NAMED_MOST, NUMBER_MOST, Choices, InvalidValue, Kind, Number
+from penstock.texts import SCOPE_NOUNS, nearest, printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.blocking import Connection
@@ -197,24 +198,34 @@ def fitting(widths: list[int], columns: int) -> list[int]:
     return found
 
 
-class Seconds(click.FloatRange):
-    """Seconds, or a time with a unit: 30, 30s, 5 min."""
+class Word(click.FloatRange):
+    """Word that is a number of a kind, with its units; the help shows its bounds."""
 
-    name = "seconds"
+    def __init__(self, kind: Number) -> None:
+        low, high = kind.least > -NUMBER_MOST, kind.most < NAMED_MOST
+        super().__init__(kind.least if low else None, kind.most if high else None, min_open=kind.above)
+        self.kind = kind
+        self.name = {"s": "seconds", "bytes": "bytes"}.get(kind.unit, "integer" if kind.whole else "number")
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds."""
-        given = amount(value, TIMES) if isinstance(value, str) else None
-        return super().convert(value if given is None else float(given / 1000), param, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number. Raises UsageError with the sentence of its kind."""
+        return _read_word(self.kind, value, param, ctx)
 
 
 class OneOf(click.Choice):  # type: ignore[type-arg]  # It is generic from click 8.2 on.
     """Choice of words, which its option or argument shows; the error for an unknown word has its near match."""
 
-    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
-        """Return the text of an error."""
-        near = nearest(str(value), [str(each) for each in self.choices])
-        return f"no '{value}'; did you mean '{near}'?" if near else super().get_invalid_choice_message(value, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word. Raises UsageError with the sentence of its kind."""
+        return _read_word(Choices([str(each) for each in self.choices], folded=False), value, param, ctx)
+
+
+def _read_word(kind: Kind, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    label = "it" if param is None else param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
+    try:
+        return kind.read(label, value)
+    except InvalidValue as error:
+        raise click.UsageError(str(error), ctx) from None
 
 
 def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> None:

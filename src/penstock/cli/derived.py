@@ -22,6 +22,7 @@ from penstock.describe.conditions import Condition, cell, condition_of, holds, k
 from penstock.errors import ConfigError, PenstockError
 from penstock.operations.command import Answer, Columns, Command, Field, Given, Item, Listing
 from penstock.operations.commands import METHODS
+from penstock.settings.kind import COUNT
 from penstock.texts import printable
 
 SUGGESTED: Final = 5
@@ -47,7 +48,7 @@ LIST: Final = (
     Field("filters",
           "Show rows with messages>9, gate=closed, name~^eu (an expression), or != >= <= !~; all of several.",
           option="--filter", metavar="TEST", many=True),
-    Field("limit", "Show at most N rows.", click.IntRange(0), metavar="N"),
+    Field("limit", "Show at most N rows.", COUNT, metavar="N"),
     Field("as_json", "Print one JSON object per line.", bool, option="--json"),
 )  # fmt: skip
 """Options of all lists."""

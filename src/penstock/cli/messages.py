@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import click
 
 from penstock.cli.common import (
-    Seconds,
     control_session,
     interruptible,
     near_match,
@@ -26,6 +25,7 @@ from penstock.cli.common import (
 from penstock.cli.parameters import Json, Url, command, option
 from penstock.errors import ConfigError
 from penstock.operations.command import pairs
+from penstock.settings.kind import SECONDS, whole
 from penstock.texts import counted
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.client.engine.window import SendResult
     from penstock.content.properties import Properties
 
-PATIENCE = Seconds(0)
+PATIENCE = SECONDS
 PROGRESS_S = 1.0
 """Seconds between two progress lines."""
 NOTICE_S = 5.0
@@ -287,7 +287,7 @@ def _opened(file: Path | None) -> Iterator[BufferedReader]:
 @command()
 def consume(
     queue: Queue,
-    count: Annotated[int | None, option(STOP, option="-n --count", kind=click.IntRange(1))],
+    count: Annotated[int | None, option(STOP, option="-n --count", kind=whole(1))],
     ack: Ack,
     timeout: Annotated[float | None, option("Stop after S seconds without a message.", "S", kind=PATIENCE)],
     as_json: Bodies,
@@ -328,7 +328,7 @@ def consume(
 @command()
 def get(
     queue: Queue,
-    count: Annotated[int, option(AT_MOST, option="-n --count", kind=click.IntRange(1), default=1)],
+    count: Annotated[int, option(AT_MOST, option="-n --count", kind=whole(1), default=1)],
     ack: Ack,
     as_json: Bodies,
     url: Url,

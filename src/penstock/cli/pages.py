@@ -168,7 +168,7 @@ def man() -> None:
 
 
 @command()
-def completion(shell: Annotated[str, option(kind=click.Choice(["bash", "zsh", "fish"]))]) -> None:
+def completion(shell: Annotated[str, option(choices=("bash", "zsh", "fish"))]) -> None:
     """Print the script that completes commands, options and names for SHELL.
 
     For example, in ~/.bashrc: eval "$(penstock completion bash)"; in ~/.zshrc: eval "$(penstock completion zsh)"; for

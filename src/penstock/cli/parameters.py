@@ -12,10 +12,11 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 import click
 from click.shell_completion import CompletionItem
 
-from penstock.cli.common import NAMED_LISTS, TIME_S, OneOf, add_names, options_of
+from penstock.cli.common import NAMED_LISTS, TIME_S, OneOf, Word, add_names, options_of
 from penstock.cli.target import URL
 from penstock.errors import PenstockError
 from penstock.operations.command import Field
+from penstock.settings.kind import INTEGER, REAL, Number
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -107,8 +108,7 @@ def _decorator(name: str, hint: Any) -> Callable[..., Any]:
 def parameter(field: Field) -> Callable[..., Any]:
     """Return the decorator that adds an argument or option."""
     name = field.name.replace("-", "_")
-    kind = OneOf(field.choices) if field.choices else PATH if field.kind is Path else field.kind
-    settings: dict[str, Any] = {"type": kind, "metavar": field.metavar or None}
+    settings: dict[str, Any] = {"type": _type_of(field), "metavar": field.metavar or None}
     if field.names:
         own = {"target": names_of_target, "scope": names_by_scope}
         settings["shell_complete"] = own.get(field.names) or names_of(field.names)
@@ -123,3 +123,11 @@ def parameter(field: Field) -> Callable[..., Any]:
     else:
         settings |= {"default": field.default, "show_default": field.default not in (None, ""), "multiple": field.many}
     return click.option(*spelling, name, help=field.help, hidden=field.hidden, **settings)
+
+
+def _type_of(field: Field) -> Any:
+    """Return click's type of a field: words of a kind are read by the kind."""
+    if field.choices:
+        return OneOf(field.choices)
+    kind = {int: INTEGER, float: REAL, Path: PATH}.get(field.kind, field.kind)
+    return Word(kind) if isinstance(kind, Number) else kind

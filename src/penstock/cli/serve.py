@@ -15,6 +15,7 @@ import click
 
 from penstock.cli.common import say
 from penstock.cli.parameters import command, option, parameter
+from penstock.settings.kind import Choices
 from penstock.settings.start import DEFAULTS, NAMES, RULES
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ def with_settings(made: click.Command) -> click.Command:
     """Add the options of `OPTIONS` to a command before its own; choices and repetition follow the settings."""
     first = click.Command(None)
     for name, (metavar, text) in OPTIONS.items():
-        rule, many = RULES[NAMES[name]], isinstance(getattr(DEFAULTS, NAMES[name]), list)
-        kind = click.Choice(rule.choices) if rule.choices else str
-        parameter(option(text, metavar or "", name=name, many=many, kind=kind))(first)
+        kind, many = RULES[NAMES[name]].kind, isinstance(getattr(DEFAULTS, NAMES[name]), list)
+        words = tuple(kind.words) if isinstance(kind, Choices) else ()
+        parameter(option(text, metavar or "", name=name, many=many, choices=words))(first)
     made.params[:0] = first.params
     return made
 

@@ -7,11 +7,10 @@ import socket
 from pathlib import Path
 from typing import Annotated
 
-import click
-
 from penstock.cli.common import print_result
 from penstock.cli.parameters import Json, command, option
 from penstock.errors import ConfigError
+from penstock.settings.kind import whole
 
 FILES = ("ca.pem", "server.pem", "server-key.pem", "client.pem", "client-key.pem", "penstock.toml")
 SETTINGS = """\
@@ -32,7 +31,7 @@ def self_signed(
     folder: Annotated[Path, option(metavar="DIR")],
     names: Annotated[tuple[str, ...], option("Name or address of the server besides localhost.", "HOST", "--name")],
     user: Annotated[str, option("User that the client's certificate names.", default="guest")],
-    days: Annotated[int, option("Days of validity.", kind=click.IntRange(1, 3650), default=365)],
+    days: Annotated[int, option("Days of validity.", kind=whole(1, 3650), default=365)],
     as_json: Json,
 ) -> None:
     """Make an authority for development in DIR, and certificates of it for a server and a client.

@@ -13,9 +13,10 @@ from typing import Annotated, Any, Final
 import click
 
 from penstock.cli import top_view
-from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Feed, Seconds, say, say_json, styled, table, writing
+from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Feed, say, say_json, styled, table, writing
 from penstock.cli.parameters import Url, command, option
 from penstock.errors import ConfigError, PenstockError
+from penstock.settings.kind import seconds_from, whole
 from penstock.texts import counted, printable, road_text, shown_capacity, shown_percent
 
 INTERVAL_S: Final = 1.0
@@ -31,16 +32,16 @@ SAMPLES_MAX: Final = 1000
 SAMPLES: Final = "Stop after this number of samples."
 ORDER: Final = "Show the queues in this order, the highest first."
 LIMIT: Final = "Show at most N queues.  [default: 100 or 20]"
-Interval = Annotated[float, option("Ask every S seconds.", "S", kind=Seconds(0.1, 3600), default=INTERVAL_S)]
+Interval = Annotated[float, option("Ask every S seconds.", "S", kind=seconds_from(0.1, 3600), default=INTERVAL_S)]
 
 
 @command()
 def top(
     interval: Interval,
-    order: Annotated[str, option(ORDER, kind=click.Choice(top_view.ORDERS), default="blocked")],
+    order: Annotated[str, option(ORDER, choices=tuple(top_view.ORDERS), default="blocked")],
     everywhere: Annotated[bool, "Show all virtual hosts, not only the one in --url."],
     once: Annotated[bool, "Print one picture and exit, as where the output is no terminal."],
-    limit: Annotated[int | None, option(LIMIT, "N", kind=click.IntRange(1, 500))],
+    limit: Annotated[int | None, option(LIMIT, "N", kind=whole(1, 500))],
     as_json: Annotated[bool, option("Print the broker's answers once, for programs.", option="--json")],
     url: Url,
 ) -> None:
@@ -94,7 +95,7 @@ def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
 def watch(
     queue: Annotated[str, option(names="queues")],
     interval: Interval,
-    count: Annotated[int | None, option(SAMPLES, option="-n --count", kind=click.IntRange(1))],
+    count: Annotated[int | None, option(SAMPLES, option="-n --count", kind=whole(1))],
     as_json: Annotated[bool, option("Print each sample as a JSON object.", option="--json")],
     url: Url,
 ) -> None:

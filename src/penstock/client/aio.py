@@ -33,12 +33,14 @@ from penstock.client.options import Address, Options
 from penstock.client.shells import AsyncShell
 from penstock.flow.timers import NEVER
 from penstock.markers import override
+from penstock.settings.kind import whole
 
 if TYPE_CHECKING:
     from penstock.client.option_types import ConnectionOptions
 
 __all__ = ["Connection", "Events", "Publisher", "Receiver", "Transaction", "connect"]
 
+CONCURRENCY = whole(1)
 HEARTBEAT = 30.0
 """Seconds between heartbeats without an option."""
 UNSENT = 512 * 1024
@@ -166,8 +168,7 @@ class Receiver(ReceiverShell, AsyncShell):
         the reason. `handle` returns at the end after `drain`; raises as `receive`. A cancellation also cancels the open
         calls, whose messages return to their queue.
         """
-        if concurrency < 1:
-            raise ValueError(f"concurrency={concurrency} is not valid: it must be a whole number from 1 on")
+        CONCURRENCY.read_typed("concurrency", concurrency)
         check_on_error(on_error)
         self._core()
         workers = [asyncio.ensure_future(self._work(function, on_error)) for _ in range(concurrency)]

@@ -18,6 +18,7 @@ from penstock.client.options import Options
 from penstock.client.shells import Operation, Shell
 from penstock.flow.timers import NEVER
 from penstock.markers import override
+from penstock.settings.kind import Choices
 
 if TYPE_CHECKING:
     from penstock.client.counters import ConnectionCounters, PublisherCounters, ReceiverCounters
@@ -32,7 +33,7 @@ EventsT = TypeVar("EventsT", bound="EventsShell")
 
 EVENTS_MAX: Final = 1000
 """Most events that wait in a list of them."""
-ON_ERROR: Final = ("release", "reject")
+ON_ERROR: Final = Choices(("release", "reject"), folded=False)
 """Rules for a message whose handler raises: it returns to its queue as failed, or is refused for good."""
 
 
@@ -315,8 +316,7 @@ class ReceiverShell(Shell):
 
 def check_on_error(on_error: str) -> None:
     """Raise `ValueError` for a rule outside of `ON_ERROR`."""
-    if on_error not in ON_ERROR:
-        raise ValueError(f"on_error={on_error!r} is not valid: it must be one of {', '.join(ON_ERROR)}")
+    ON_ERROR.read("on_error", on_error)
 
 
 def settle_failed(message: Delivery, error: BaseException, on_error: str) -> None:

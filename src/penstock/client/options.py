@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from math import isfinite
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from penstock.client.engine.lane import WINDOW_MAX
 from penstock.client.engine.terms import ConnectionTerms, PublisherTerms, ReceiverTerms
 from penstock.client.tls import TLS_FIELDS
+from penstock.settings.kind import (
+    FLAG,
+    SECONDS,
+    TEXT,
+    Choices,
+    InvalidValue,
+    Kind,
+    Number,
+    contradiction,
+    seconds_from,
+    unknown_name,
+    whole,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +39,16 @@ RECEIVER: Final = "receiver"
 PORT: Final = 5672
 TLS_PORT: Final = 5671
 """Ports of amqp:// and amqps:// (IANA)."""
+SCOPES: Final = (CONNECTION, PUBLISHER, RECEIVER)
 FOREVER: Final = float("inf")
+
+
+NAMED_WINDOW: Final = whole(1, WINDOW_MAX)
+WITHOUT_LIMIT: Final = {-1: -1}
+WINDOW: Final = Number("bytes", 1, special=WITHOUT_LIMIT)
+RATE: Final = Number("", 1, special=WITHOUT_LIMIT)
+TIME: Final = seconds_from(0.001)
+WAIT: Final = Number("s", 0.001, whole=False, special={0: FOREVER, -1: FOREVER})
 
 
 class Option(NamedTuple):
@@ -35,126 +56,106 @@ class Option(NamedTuple):
 
     name: str
     scope: str
-    kind: str
-    """count, bytes, seconds, rate, flag, text or choice."""
+    kind: Kind
     default: Any
     meaning: str
-    least: float = 0
     aliases: tuple[str, ...] = ()
     in_milliseconds: tuple[str, ...] = ()
-    """Names by which the value is in milliseconds."""
-    special: tuple[float, ...] = ()
-    """Values below `least` that have a meaning of their own."""
-    choices: tuple[str, ...] = ()
+    """Names by which a number without a unit is in milliseconds."""
     environment: tuple[str, ...] = ()
     """Names among `name`, `aliases` and `in_milliseconds` that are also environment variables."""
 
 
 OPTIONS: Final = (
-    Option("window", PUBLISHER, "count", 1000, "most unconfirmed messages", 1, ("max_unconfirmed",)),
+    Option("window", PUBLISHER, whole(1), 1000, "most unconfirmed messages", ("max_unconfirmed",)),
     Option(
         "producerWindowSize",
         PUBLISHER,
-        "bytes",
+        WINDOW,
         1024 * 1024,
         "most bytes in unconfirmed messages, -1 without a limit; a larger message passes alone",
-        1,
         ("window_bytes",),
-        special=(-1,),
     ),
     Option(
         "producerMaxRate",
         PUBLISHER,
-        "rate",
+        RATE,
         -1,
         "messages a second that are sent, -1 without a limit",
-        1,
         ("max_send_rate",),
-        special=(-1,),
     ),
     Option(
         "flow_control_wait_failure",
         PUBLISHER,
-        "seconds",
+        WAIT,
         60.0,
         "time-out of a message that waits for room, and of one that waits for its outcome; 0 or -1 for ever",
-        0.001,
         ("send_timeout",),
         ("qpid.flow_control_wait_failure",),
-        special=(0, -1),
         environment=("PENSTOCK_FLOW_CONTROL_WAIT_FAILURE", "QPID_FLOW_CONTROL_WAIT_FAILURE"),
     ),
     Option(
         "flow_control_wait_notify_period",
         PUBLISHER,
-        "seconds",
+        TIME,
         5.0,
         "time between two warnings while a message waits",
-        0.001,
         ("notify_period",),
         ("qpid.flow_control_wait_notify_period",),
         environment=("PENSTOCK_FLOW_CONTROL_WAIT_NOTIFY_PERIOD", "QPID_FLOW_CONTROL_WAIT_NOTIFY_PERIOD"),
     ),
-    Option("durable", PUBLISHER, "flag", True, "whether messages that do not say so are durable"),
+    Option("durable", PUBLISHER, FLAG, True, "whether messages that do not say so are durable"),
     Option(
         "replay",
         PUBLISHER,
-        "choice",
+        Choices(("again", "unknown")),
         "again",
         "what becomes of messages under way when the broker has lost its mark: sent again, or reported unknown",
-        choices=("again", "unknown"),
     ),
-    Option("mandatory", PUBLISHER, "flag", True, "whether a message that reaches no queue is refused"),
+    Option("mandatory", PUBLISHER, FLAG, True, "whether a message that reaches no queue is refused"),
     Option(
         "consumerWindowSize",
         RECEIVER,
-        "bytes",
+        Number("bytes", 1, special={-1: -1, 0: 0}),
         1024 * 1024,
         "bytes that come in advance, -1 without a limit, 0 none: each message is asked for; "
         "not kept over AMQP 0-9-1 by other brokers than Penstock",
-        1,
-        special=(-1, 0),
     ),
-    Option("prefetch", RECEIVER, "count", 1000, "most messages that were sent to it and are not settled", 1),
+    Option("prefetch", RECEIVER, whole(1), 1000, "most messages that were sent to it and are not settled"),
     Option(
         "consumerMaxRate",
         RECEIVER,
-        "rate",
+        RATE,
         -1,
         "messages a second that are handed over, -1 without a limit",
-        1,
         ("max_receive_rate",),
-        special=(-1,),
     ),
-    Option("selector", RECEIVER, "text", "", "selector of JMS that messages have to match; over AMQP 1.0"),
+    Option("selector", RECEIVER, TEXT, "", "selector of JMS that messages have to match; over AMQP 1.0"),
     Option(
         "mode",
         RECEIVER,
-        "choice",
+        Choices(("take", "browse")),
         "take",
         "whether messages are taken off their queue, or looked at while it keeps them; over AMQP 1.0",
-        choices=("take", "browse"),
     ),
-    Option("exclusive", RECEIVER, "flag", False, "whether no other receiver may have the queue"),
-    Option("heartbeat", CONNECTION, "seconds", None, "time between heartbeats, 0 for none"),
-    Option("connect_timeout", CONNECTION, "seconds", 10.0, "time-out of connecting and logging in", 0.001),
-    Option("timeout", CONNECTION, "seconds", 30.0, "time-out of declarations and other requests", 0.001),
-    Option("reconnect", CONNECTION, "flag", True, "whether a lost connection is tried again"),
-    Option("reconnect_delay", CONNECTION, "seconds", 0.1, "first pause before another attempt; it doubles", 0.001),
-    Option("reconnect_delay_max", CONNECTION, "seconds", 30.0, "longest such pause", 0.001),
+    Option("exclusive", RECEIVER, FLAG, False, "whether no other receiver may have the queue"),
+    Option("heartbeat", CONNECTION, SECONDS, None, "time between heartbeats, 0 for none"),
+    Option("connect_timeout", CONNECTION, TIME, 10.0, "time-out of connecting and logging in"),
+    Option("timeout", CONNECTION, TIME, 30.0, "time-out of declarations and other requests"),
+    Option("reconnect", CONNECTION, FLAG, True, "whether a lost connection is tried again"),
+    Option("reconnect_delay", CONNECTION, TIME, 0.1, "first pause before another attempt; it doubles"),
+    Option("reconnect_delay_max", CONNECTION, TIME, 30.0, "longest such pause"),
     Option(
         "reconnect_attempts",
         CONNECTION,
-        "count",
+        RATE,
         -1,
         "attempts to connect again after a loss, -1 without a limit",
-        1,
-        special=(-1,),
     ),
-    Option("protocol", CONNECTION, "choice", "auto", "protocol", choices=("auto", "amqp091", "amqp10")),
-    Option("mechanism", CONNECTION, "choice", "", "SASL mechanism", choices=("PLAIN", "EXTERNAL", "SCRAM-SHA-256")),
-    Option("name", CONNECTION, "text", "", "name that the broker shows", aliases=("connection_name",)),
-    Option("container_id", CONNECTION, "text", "", "container-id of AMQP 1.0"),
+    Option("protocol", CONNECTION, Choices(("auto", "amqp091", "amqp10")), "auto", "protocol"),
+    Option("mechanism", CONNECTION, Choices(("PLAIN", "EXTERNAL", "SCRAM-SHA-256")), "", "SASL mechanism"),
+    Option("name", CONNECTION, TEXT, "", "name that the broker shows", aliases=("connection_name",)),
+    Option("container_id", CONNECTION, TEXT, "", "container-id of AMQP 1.0"),
 )
 """All options."""
 
@@ -164,96 +165,50 @@ def plain(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "").replace(".", "")
 
 
-def _names() -> dict[str, tuple[Option, int]]:
-    """Return each option by all of its plain names, with the milliseconds of its unit: 1 or 1000."""
-    names = {}
+def _names() -> dict[str, tuple[Option, Kind]]:
+    """Return each option by all of its plain names, with the kind of values by that name."""
+    names: dict[str, tuple[Option, Kind]] = {}
     for option in OPTIONS:
         for name in (option.name, *option.aliases):
-            names[plain(name)] = (option, 1000)
+            names[plain(name)] = (option, option.kind)
         for name in option.in_milliseconds:
-            names[plain(name)] = (option, 1)
+            names[plain(name)] = (option, _in_milliseconds(option.kind))
     return names
 
 
+def _in_milliseconds(kind: Kind) -> Kind:
+    """Return the kind of a time in seconds whose bare numbers are milliseconds."""
+    assert isinstance(kind, Number)
+    return kind.but(bare="ms")
+
+
 _BY_NAME: Final = _names()
-_FLAGS: Final = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromkeys(("false", "no", "off", "0"), False)}
 
 
-def option_of(name: str, scopes: tuple[str, ...]) -> tuple[Option, int]:
+def option_of(name: str, scopes: tuple[str, ...]) -> tuple[Option, Kind]:
     """Return the option of a name. Raises `ValueError`, with the nearest name, if no option of these scopes matches."""
     named = _BY_NAME.get(plain(name))
-    known = [each for option in OPTIONS if option.scope in scopes for each in (option.name, *option.aliases)]
     if named is None:
-        from penstock.texts import nearest
-
-        near = nearest(name, known, 0.5)
-        hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
-        raise ValueError(f"unknown option {name}; {hint}")
+        known = [each for option in OPTIONS if option.scope in scopes for each in (option.name, *option.aliases)]
+        raise InvalidValue(unknown_name(f"a {scopes[0]}", "option", name, known, fold=plain), name)
     if named[0].scope not in scopes:
-        raise ValueError(f"{name} is an option of a {named[0].scope}, not of a {scopes[0]}")
+        raise InvalidValue(f"{name} is an option of a {named[0].scope}, not of a {scopes[0]}", name)
     return named
 
 
-def read_value(name: str, option: Option, value: object, unit: int = 1000) -> Any:
-    """Return the value of an option, from a text or a Python value. Raises `ValueError` that names value and rule."""
-    kind = option.kind
-    if kind == "text" and isinstance(value, str):
-        return value
-    if kind == "choice" and isinstance(value, str):
-        if value in option.choices:
-            return value
-        raise _invalid(name, value, f"one of {', '.join(option.choices)}")
-    if kind == "flag":
-        flag = value if isinstance(value, bool) else _FLAGS.get(str(value).lower())
-        if flag is None:
-            raise _invalid(name, value, "true or false")
-        return flag
-    number = _number(kind, value, unit)
-    if number is None or not isfinite(number):
-        raise _invalid(name, value, _rule(option))
-    if number not in option.special and number < option.least:
-        raise _invalid(name, value, _rule(option))
-    if kind == "seconds":
-        return FOREVER if number in option.special and number <= 0 else float(number)
-    if number != int(number):
-        raise _invalid(name, value, _rule(option))
-    return int(number)
-
-
-def _number(kind: str, value: object, unit: int) -> float | None:
-    """Return a number in the kind's unit, seconds or bytes; None for another value."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (int, float)):
-        return value if unit == 1000 or kind != "seconds" or value <= 0 else value / 1000
-    if not isinstance(value, str):
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        return _with_unit(kind, value)
-    return _number(kind, int(number) if number.is_integer() else number, unit)
-
-
-def _with_unit(kind: str, text: str) -> float | None:
-    """Return an amount with a unit in seconds or bytes; None for another text."""
-    from penstock.texts import BYTES, TIMES, amount  # The imports take 20 ms.
-
-    units: Mapping[str, int] = TIMES if kind == "seconds" else BYTES if kind == "bytes" else {}
-    number = amount(text, units)
-    if number is None:
-        return None
-    return float(number) / 1000 if kind == "seconds" else float(number)
-
-
-def _rule(option: Option) -> str:
-    nouns = {"count": "a whole number", "bytes": "bytes", "seconds": "seconds", "rate": "a whole number"}
-    special = "".join(f"{value:g} or " for value in option.special)
-    return f"{special}{nouns.get(option.kind, 'a text')} from {option.least:g} on"
-
-
-def _invalid(name: str, value: object, rule: str) -> ValueError:
-    return ValueError(f"{name}={value!r} is not valid: it must be {rule}")
+def read_options(given: Iterable[tuple[str, object]], scopes: tuple[str, ...]) -> dict[str, Any]:
+    """Return the values that one source gives, by the names of their options. Raises `ValueError` that names value and
+    rule, also for two names of one option with different values.
+    """
+    found: dict[str, Any] = {}
+    spelt: dict[str, tuple[str, object]] = {}
+    for name, value in given:
+        option, kind = option_of(name, scopes)
+        read = kind.read(name, value)
+        if option.name in found and found[option.name] != read:
+            raise InvalidValue(contradiction(name, value, *spelt[option.name], option.name), name)
+        found[option.name], spelt[option.name] = read, (name, value)
+    return found
 
 
 class Address(NamedTuple):
@@ -289,22 +244,23 @@ class Options:
         self._publisher_terms: PublisherTerms | None = None
         """Terms of the last publisher without own options."""
         files = self._read_url(url)
+        given: list[tuple[str, object]] = []
         for name, value in keywords.items():
             if name in ("tls", "token"):
                 setattr(self, name, value)
             elif name in ("user", "password", "virtual_host", "product", "query"):
                 setattr(self, name, str(value))
             elif value is not None:
-                option, unit = option_of(name, (CONNECTION, PUBLISHER, RECEIVER))
-                self._set(option, read_value(name, option, value, unit))
+                given.append((name, value))
+        self._set(read_options(given, SCOPES))
         if self.is_encrypted and self.tls is None:
             from penstock.client.tls import context_of  # The import of ssl takes 15 ms.
 
             self.tls = context_of(files)
 
-    def _set(self, option: Option, value: object) -> None:
-        self.values[option.name] = value
-        self.is_window_chosen = self.is_window_chosen or option.name == "consumerWindowSize"
+    def _set(self, found: Mapping[str, Any]) -> None:
+        self.values.update(found)
+        self.is_window_chosen = self.is_window_chosen or "consumerWindowSize" in found
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -317,8 +273,8 @@ class Options:
             for variable in option.environment:
                 value = os.environ.get(variable)
                 if value is not None:
-                    unit = 1 if variable.startswith("QPID_") else 1000
-                    self._set(option, read_value(variable, option, value, unit))
+                    kind = _in_milliseconds(option.kind) if variable.startswith("QPID_") else option.kind
+                    self._set({option.name: kind.read(variable, value)})
 
     def _read_url(self, url: str) -> dict[str, str]:
         """Read `amqp[s]://user:password@host:port,host:port/vhost?option=value`; return the fields for TLS.
@@ -339,6 +295,7 @@ class Options:
         self.hosts = tuple(self._address(place) for place in places.split(","))
         self.virtual_host = unquoted(path) or "/"
         files: dict[str, str] = {}
+        given: list[tuple[str, object]] = []
         for field in filter(None, query.replace("+", " ").split("&")):
             name, value = (unquoted(part) for part in field.partition("=")[::2])
             if name in TLS_FIELDS:
@@ -346,8 +303,8 @@ class Options:
                     raise ValueError(f"{name} is for amqps:// URLs; this one is amqp://")
                 files[name] = value
                 continue
-            option, unit = option_of(name, (CONNECTION, PUBLISHER, RECEIVER))
-            self._set(option, read_value(name, option, value, unit))
+            given.append((name, value))
+        self._set(read_options(given, SCOPES))
         return files
 
     def _address(self, text: str) -> Address:
@@ -403,9 +360,7 @@ class Options:
             return last  # Thousands of publishers of one queue share the terms.
         options = self._own(PUBLISHER, given)
         if options["name"] and options["window"] > WINDOW_MAX:
-            raise ValueError(
-                f"window={options['window']} is not valid for a named publisher: it must be at most {WINDOW_MAX}"
-            )
+            raise InvalidValue(NAMED_WINDOW.fault("window of a named publisher", options["window"]), "window")
         terms = PublisherTerms(
             exchange=exchange,
             key=queue or key,
@@ -441,13 +396,8 @@ class Options:
         )
 
     def _own(self, scope: str, given: Mapping[str, object]) -> dict[str, Any]:
-        options = {**self.values, "name": ""}
-        for name, value in given.items():
-            if name == "name":
-                options["name"] = str(value)
-                continue
-            option, unit = option_of(name, (scope,))
-            options[option.name] = read_value(name, option, value, unit)
+        options = {**self.values, "name": str(given.get("name", ""))}
+        options.update(read_options([each for each in given.items() if each[0] != "name"], (scope,)))
         return options
 
 

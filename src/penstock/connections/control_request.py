@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -16,7 +16,21 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed
 from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
-from penstock.texts import nearest, worded
+from penstock.settings.kind import (
+    BYTES,
+    COUNT,
+    FLAG,
+    INVALID,
+    MILLISECONDS,
+    NAMES,
+    NUMBER_MOST,
+    OBJECT,
+    TEXT,
+    Kind,
+    Strings,
+    unknown_name,
+)
+from penstock.texts import printable, worded
 
 REQUEST_OCTETS: Final = 256 * 1024
 """Most bytes of a request."""
@@ -27,6 +41,7 @@ BLOCK_OCTETS: Final = 16 * 1024 * 1024
 IMPORT: Final = "definitions.import"
 PUBLISH_BLOCK: Final = "publish.block"
 """Operations with bodies of their own."""
+ANY_NAMES: Final = Strings(distinct=True)
 SUBJECTS: Final = (
     "scope",
     "pattern",
@@ -126,9 +141,10 @@ class ControlRequest:
     def text(self, name: str, otherwise: str | None = None) -> str:
         """Return a string: a required one, or `otherwise` if it is absent."""
         value = self.fields.get(name, otherwise)
-        if not isinstance(value, str):
-            raise PreconditionFailed(f"'{name}' must be a string, not {json.dumps(value)}")
-        return value
+        if isinstance(value, str) and value.isascii():
+            return value
+        text: str = _read(TEXT, name, value)
+        return text
 
     def number(self, name: str) -> int:
         """Return a required non-negative integer."""
@@ -139,28 +155,44 @@ class ControlRequest:
         value = self.fields.get(name)
         return otherwise if value is None else _whole(name, value)
 
+    def size(self, name: str, otherwise: int) -> int:
+        """Return a number of bytes, which may have a unit ("4MiB"); `otherwise` if it is absent or null."""
+        value = self.fields.get(name)
+        if value is None:
+            return otherwise
+        size: int = _read(BYTES, name, value)
+        return size
+
+    def milliseconds(self, name: str, otherwise: int) -> int:
+        """Return a time, which may have a unit ("30s"); `otherwise` if it is absent or null."""
+        value = self.fields.get(name)
+        if value is None:
+            return otherwise
+        time: int = _read(MILLISECONDS, name, value)
+        return time
+
     def flag(self, name: str) -> bool:
         """Return a boolean; False if it is absent or null."""
         value = self.fields.get(name)
         if value is not None and not isinstance(value, bool):
-            raise PreconditionFailed(f"'{name}' must be true or false, not {json.dumps(value)}")
+            raise _refusal(FLAG, name, value)
         return value is True
 
     def table(self, name: str) -> dict[str, object]:
         """Return an object; {} if it is absent. An empty list counts as an empty object: RabbitMQ's tools send it."""
         value = self.fields.get(name, {})
         if not isinstance(value, dict) and value != []:
-            raise PreconditionFailed(f"'{name}' must be an object, not {json.dumps(value)}")
+            raise _refusal(OBJECT, name, value)
         return value if isinstance(value, dict) else {}
 
     def names(self, name: str, least: int = 1) -> list[str]:
         """Return a list of strings: at least `least` (0 or 1), without duplicates."""
         value = self.fields.get(name)
-        if not isinstance(value, list) or len(value) < least or not all(isinstance(item, str) for item in value):
-            raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {worded(value)}")
-        if len(set(value)) != len(value):
-            raise PreconditionFailed(f"'{name}' contains a name twice: {worded(value)}")
-        return value
+        if isinstance(value, list) and all(isinstance(item, str) and item.isascii() for item in value):
+            if len(value) >= least and len(set(value)) == len(value):
+                return value
+        names: list[str] = _read(NAMES if least else ANY_NAMES, name, value)
+        return names
 
     def offsets(self, name: str) -> dict[str, int]:
         """Return an object of queue names and sequence numbers; empty if absent or null."""
@@ -193,9 +225,7 @@ def check_fields(operation: str, known: tuple[str, ...], fields: dict[str, objec
     """Raise PreconditionFailed (406) for a field that an operation does not have."""
     for name in fields:
         if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean '{near}'?" if near else f"known are {', '.join(known) or 'none'}"
-            raise PreconditionFailed(f"'{operation}' has no field '{name:.100}'; {hint}")
+            raise PreconditionFailed(unknown_name(operation, "field", name, known))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -259,6 +289,18 @@ def _parse(body: bytes) -> dict[str, object]:
 
 
 def _whole(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value >= 1 << 62:
-        raise PreconditionFailed(f"'{name}' must be a whole number from 0, not {worded(value)}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= NUMBER_MOST:
+        raise _refusal(COUNT, name, value)
     return value
+
+
+def _read(kind: Kind, name: str, value: object) -> Any:
+    """Return a value of JSON by its kind, which is not compiled: what is valid at first sight does not come here."""
+    found = kind.parse(value, True)
+    if found is INVALID:
+        raise _refusal(kind, name, value)
+    return found
+
+
+def _refusal(kind: Kind, name: str, value: object) -> PreconditionFailed:
+    return PreconditionFailed(kind.fault(f"'{printable(name)}'", value))

@@ -109,9 +109,9 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
         full = values.get("page-full-policy")
         rows.append(_row("page-full-policy", "block" if full is None else full.text, full, "default"))
     for setting in WITH_FIELD:
-        value, otherwise = setting.kind.shown(getattr(settings, setting.field)), "default"
+        value, otherwise = setting.shown(getattr(settings, setting.field)), "default"
         if setting.name == "delivery-limit":
-            value = setting.kind.shown(int(queue.delivery_limit()))
+            value = setting.shown(int(queue.delivery_limit()))
             otherwise = f"default of {queue.features.type.name} queues"
         rows.append(_row(setting.name, value, values.get(setting.name), otherwise))
     return rows
@@ -248,7 +248,7 @@ def _default(broker: Broker, scope: str, name: str, limits: Limits) -> tuple[obj
     if setting_value is not None:
         return None if setting_value.none else setting_value.raw, f"the broker's: {name}={shown(setting_value.raw)}"
     setting = BY_NAME[name]
-    value = setting.kind.shown(getattr(broker.defaults, setting.field, setting.default))
+    value = setting.shown(getattr(broker.defaults, setting.field, setting.default))
     return (value or None) if name == "hold-deadline" else value, "default"
 
 

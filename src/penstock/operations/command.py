@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import ConfigError
+from penstock.settings.kind import COUNT, INTEGER
 
 Given = Mapping[str, Any]
 """Values of the fields of a command, by name."""
@@ -33,7 +34,9 @@ class Field(NamedTuple):
     name: str
     help: str = ""
     kind: Any = str
-    """Type of its value; bool for an option without one. At the command line also a type of click."""
+    """Kind of its value, or a type: str, Path, bool for an option without a value. In `penstock.cli` also a type of
+    click.
+    """
     default: Any = None
     """Value of an option that is not given; `...` if it must be."""
     option: str = ""
@@ -167,12 +170,11 @@ def definition(words: tuple[str, ...]) -> dict[str, object]:
 def limit_numbers(words: tuple[str, ...]) -> dict[str, int]:
     """Parse LIMIT=NUMBER words. Raises ConfigError."""
     limits: dict[str, int] = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        try:
-            limits[name] = int(value)
-        except ValueError:
-            raise ConfigError(f"'{word}' is not LIMIT=NUMBER, such as max-connections=10") from None
+    for name, value in named(words, ": write LIMIT=NUMBER, such as max-connections=10", "limit ").items():
+        number: object = INTEGER.parse(value)
+        if not isinstance(number, int):
+            raise ConfigError(INTEGER.fault(f"limit {name}", value))
+        limits[name] = number
     return limits
 
 
@@ -185,9 +187,12 @@ def places(words: tuple[str, ...]) -> str | dict[str, int]:
     places: dict[str, int] = {}
     for word in words:
         queue, equals, number = word.rpartition("=")
-        if not equals or not queue or not number.isdecimal() or len(number) > 18:
+        if not equals or not queue:
             raise ConfigError(f"'{word}' is no place: write earliest, latest or QUEUE=SEQUENCE, such as orders=1200")
         if queue in places:
             raise ConfigError(f"queue '{queue}' is given twice: give it once")
-        places[queue] = int(number)
+        sequence: object = COUNT.parse(number)
+        if not isinstance(sequence, int):
+            raise ConfigError(COUNT.fault(f"the sequence of queue '{queue}'", number))
+        places[queue] = sequence
     return places

@@ -21,6 +21,7 @@ from penstock.operations.command import (
     pairs,
     places,
 )
+from penstock.settings.kind import COUNT
 from penstock.settings.without_effect import in_exchange, in_queue
 from penstock.texts import counted, nearest
 
@@ -637,7 +638,7 @@ OTHERS: Final = (
         "End lease NUMBER of a batch read: what only it pins leaves its queue.\n\n"
         "Its reader goes on under another lease if all messages of its range are still there, and fails otherwise. For "
         "example: penstock leases end 7",
-        (Field("lease", metavar="NUMBER", kind=int, names="leases"),), "lease {lease} is ended",
+        (Field("lease", metavar="NUMBER", kind=COUNT, names="leases"),), "lease {lease} is ended",
         answer=lambda given, answer: {"lease": given["lease"], "ended": True}, absent=_gone("lease", "lease"),
     ),
     Command(

@@ -14,7 +14,8 @@ from mypy_extensions import i64
 
 from penstock.errors import PreconditionFailed
 from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader, line_of
-from penstock.texts import hint, joined, nearest
+from penstock.settings.kind import ANYTHING, FLAG, INTEGER, INVALID, LIST, OBJECT, TEXT, Kind, unknown_name
+from penstock.texts import joined, nearest
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
@@ -27,13 +28,7 @@ LOOK_WORK: Final = 200
 """Units of work per parsing step, and entries checked per step, with their units."""
 NOTHING_IMPORTED: Final = "nothing was imported"
 
-TEXT: Final = "a string"
-FLAG: Final = "true or false"
-OBJECT: Final = "an object"
-NUMBER: Final = "a whole number"
-ANY: Final = "anything"
-TYPES: Final[dict[str, type]] = {TEXT: str, FLAG: bool, OBJECT: dict}
-
+FILE: Final = "a file of definitions"
 OWN_HASH: Final = "penstock_password_hash"
 """Key of a user with a hash that RabbitMQ does not know."""
 
@@ -56,8 +51,8 @@ class Section:
     ) -> None:
         self.name = name
         self.needed = needed.split()
-        self.keys: dict[str, str] = {}
-        for keys, kind in ((texts, TEXT), (flags, FLAG), (objects, OBJECT), (numbers, NUMBER), (anything, ANY)):
+        self.keys: dict[str, Kind] = {}
+        for keys, kind in ((texts, TEXT), (flags, FLAG), (objects, OBJECT), (numbers, INTEGER), (anything, ANYTHING)):
             self.keys.update(dict.fromkeys(keys.split(), kind))
         if "vhost" in self.keys:
             self.needed.append("vhost")
@@ -117,9 +112,12 @@ class Entry:
 class InvalidEntry(PreconditionFailed):
     """Error for an entry with an unknown or missing key, or a value of a wrong type."""
 
-    def __init__(self, text: str, path: list[str | int] | None = None) -> None:
+    def __init__(self, text: str, path: list[str | int] | None = None, within: list[str | int] | None = None) -> None:
         super().__init__(text)
         self.path: list[str | int] = path or []
+        """Position in the file."""
+        self.within: list[str | int] = within or []
+        """Position of what the text is about: of the entry, if it names the key."""
 
 
 def refusal(text: str) -> PreconditionFailed:
@@ -186,9 +184,9 @@ class ParsedDefinitions:
             self._next = 0
         return LOOK_WORK
 
-    def error(self, path: list[str | int], text: str) -> PreconditionFailed:
-        """Return the error for the text at a position of the file."""
-        where = place_of(path)
+    def error(self, path: list[str | int], text: str, within: list[str | int] | None = None) -> PreconditionFailed:
+        """Return the error for the text at a position of the file; `within` is the named position, if it is another."""
+        where = place_of(path if within is None else within)
         location = f"line {self.line_of(path)}" + (f", {where}" if where else "")
         return refusal(f"{location}: {text}")
 
@@ -221,7 +219,7 @@ class ParsedDefinitions:
             self.entries[kind].append(_entry(self._sections[section], index, fields, self._vhost))
         except InvalidEntry as error:
             if not self._lenient:
-                raise self.error(error.path, str(error)) from None
+                raise self.error(error.path, str(error), error.within) from None
             self.invalid.append(error)
 
     def _read_skip(self, word: str) -> None:
@@ -229,13 +227,13 @@ class ParsedDefinitions:
         kind, colon, name = word.partition(":")
         if not colon:
             if kind not in self._kinds:
-                raise PreconditionFailed(f"kind '{kind}' to skip: {_unknown(kind, list(self._kinds))}")
+                raise PreconditionFailed(unknown_name(FILE, "kind", kind, self._kinds))
             self._skip.append(kind)
             return
         kinds = {one_of(each): each for each in self._kinds if each != "bindings"}
         matched = kinds.get(one_of(kind))
         if matched is None:
-            raise PreconditionFailed(f"kind '{kind}' of '{word}' to skip: {_unknown(kind, list(kinds))}")
+            raise PreconditionFailed(unknown_name(FILE, "kind", kind, kinds))
         self.named.add((matched, name))
 
     def check_skipped(self) -> None:
@@ -275,16 +273,17 @@ class ParsedDefinitions:
         if section == OF_VHOST:
             return self._limits_of_vhost(entries)
         if section not in self._sections:
-            unknown = InvalidEntry(_unknown(section, [*self._sections, OF_VHOST, *HEAD]), [section])
+            unknown = InvalidEntry(
+                unknown_name(FILE, "key", section, [*self._sections, OF_VHOST, *HEAD]), [section], []
+            )
             if not self._lenient:
-                raise self.error(unknown.path, str(unknown))
+                raise self.error(unknown.path, str(unknown), unknown.within)
             if len(self.invalid) == UNKNOWN_MOST:
                 raise refusal(f"the file has more than {UNKNOWN_MOST} unknown keys; it is no file of definitions")
             self.invalid.append(unknown)
             return 0
         if not isinstance(entries, list):
-            but = "" if section in SECRET else f", not {_shown(entries)}"  # Users have passwords.
-            raise self.error([section], f"must be a list{but}")
+            raise self.error([section], LIST.fault(section, entries, section in SECRET), [])
         if section in self._skip and section != "parameters":
             self.read_over[section] = len(entries)
             return 0
@@ -295,11 +294,11 @@ class ParsedDefinitions:
         """Read the limits of the one virtual host of a file, as the parameter that the file may have of them too."""
         fault = ""
         if not isinstance(limits, dict):
-            fault = f"must be an object, not {_shown(limits)}"
+            fault = OBJECT.fault(OF_VHOST, limits)
         elif self._vhost is None and limits:
-            fault = "is of one virtual host, and this import is of all; import the file into one"
+            fault = f"{OF_VHOST} is of one virtual host, and this import is of all; import the file into one"
         if fault:
-            raise self.error([OF_VHOST], fault)
+            raise self.error([OF_VHOST], fault, [])
         if limits and "limits" in self._kinds:
             kind = self._kinds["limits"]
             if kind.name in self._skip:
@@ -336,41 +335,29 @@ def _entry(section: Section, index: int, fields: object, vhost: str | None) -> E
     """Return a checked entry. Raises InvalidEntry."""
     known = section.keys
     place: list[str | int] = [section.name, index]
+    is_secret = section.name in SECRET
     if not isinstance(fields, dict):
-        other = "" if section.name in SECRET else f", not {_shown(fields)}"
-        raise InvalidEntry(f"must be an object{other}", place)
+        raise InvalidEntry(OBJECT.fault(place_of(place), fields, is_secret), place, [])
     for name, value in fields.items():
-        if name not in known:
-            raise InvalidEntry(_unknown(name, list(known)), [*place, name])
-        kind = known[name]
-        if value == [] and kind == OBJECT:
-            fields[name] = {}  # RabbitMQ writes an empty list as an object at times.
-        elif not _is(value, kind):
-            but = "" if section.name in SECRET else f", not {_shown(value)}"
-            raise InvalidEntry(f"must be {kind}{but}", [*place, name])
+        kind = known.get(name)
+        if kind is None:
+            raise InvalidEntry(unknown_name(_owner(section), "key", name, known), [*place, name], place)
+        found: object = kind.parse(value, True)
+        if found is INVALID:
+            raise InvalidEntry(kind.fault(name, value, is_secret), [*place, name], place)
+        fields[name] = found
     if "vhost" in known and "vhost" not in fields and vhost is not None:
         fields["vhost"] = vhost
     for name in section.needed:
         if name not in fields:
-            raise InvalidEntry(f"lacks '{name}'", place)
+            raise InvalidEntry(f"{_owner(section)} needs the key {name}", place, place)
     return Entry(section.name, index, fields)
 
 
-def _is(value: object, kind: str) -> bool:
-    if kind == NUMBER:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, TYPES.get(kind, object))
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    return f"unknown key; {hint(name, known)}"
+def _owner(section: Section) -> str:
+    return f"an entry of {section.name}"
 
 
 def _escaped(key: str) -> str:
     """Return a key without line feeds and the like."""
     return json.dumps(key, ensure_ascii=False)[1:-1]
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -37,6 +37,7 @@ from penstock.management.node import Node
 from penstock.management.operation import Answer, Operation, Route, looking, only_one
 from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry, Section
+from penstock.settings.kind import Number
 from penstock.settings.placed import SEPARATORS, place, placed
 from penstock.settings.read import check_scope, read_pattern, read_settings, setting_named
 from penstock.settings.table import DEFAULT, FOREIGN_BYTES, SCOPES, WITHOUT_BURST, SettingValue, shown
@@ -206,7 +207,7 @@ def _with_units(scope: str, rows: list[Row]) -> list[Row]:
     for row in rows:
         name = str(row["setting"])
         kind = SCOPES[scope].get(name)
-        row["unit"] = kind.unit if kind is not None and kind.unit else "bytes" if name.endswith("-bytes") else ""
+        row["unit"] = kind.unit if isinstance(kind, Number) else ""
     return rows
 
 

@@ -590,7 +590,7 @@ def _wanted(request: ControlRequest) -> list[BlockRange]:
     Raises PreconditionFailed (406).
     """
     rows = _block_rows(request)
-    size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
+    size = min(request.size("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
     ranges = request.fields.get("ranges")
     if ranges is None:
         return [BlockRange(request.text("queue"), request.number("lo"), request.number("hi"), rows, size)]

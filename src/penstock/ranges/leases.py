@@ -378,7 +378,7 @@ class Leases:
 
     def _new(self, request: ControlRequest) -> Lease:
         """Return a new lease without queues. Raises ResourceError (506) at the limit."""
-        timeout_ms = request.amount("timeout_ms", TIMEOUT_MS)
+        timeout_ms = request.milliseconds("timeout_ms", TIMEOUT_MS)
         if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
             raise PreconditionFailed(f"'timeout_ms' must be from 1 to {TIMEOUT_MS_MAX}, not {timeout_ms}")
         timeout_s = timeout_ms / 1000

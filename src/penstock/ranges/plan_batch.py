@@ -73,7 +73,7 @@ class PlanBatch:
         self._upto = request.offsets("upto")
         most = most_to_plan(cursor)
         self._most_rows: i64 = min(request.amount("rows", UNLIMITED), int(most.messages))
-        self._most_bytes: i64 = min(request.amount("bytes", UNLIMITED), int(most.bytes))
+        self._most_bytes: i64 = min(request.size("bytes", UNLIMITED), int(most.bytes))
         self.names = subscribed(cursor, self._upto if request.flag("only") else None)
         """Queues to plan."""
         self._looked: i64 = 0

@@ -147,7 +147,7 @@ class Plans:
         while not self.table.reach_settle(self.table.held(request), ends):
             yield
         self.table.settle(self.table.held(request), ends)
-        wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
+        wait_ms = min(request.milliseconds("wait_ms", 0), WAIT_MS_MAX)
         deadline = self.table.broker.now + wait_ms / 1000
         batch = PlanBatch(self.table, request, self.table.held(request), deadline, self.planned)
         while not batch.look():

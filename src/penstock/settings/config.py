@@ -25,8 +25,9 @@ from penstock.settings.file_tables import (
     read_tokens,
 )
 from penstock.settings.file_users import has_clear_passwords, read_users
+from penstock.settings.kind import contradiction, type_word, unknown_name
 from penstock.settings.read import FOREIGN, read_pattern, read_settings
-from penstock.settings.start import AT_START, DEFAULTS, NAMES, RELOADABLE, Start, kind_of, read_start
+from penstock.settings.start import AT_START, DEFAULTS, NAMES, RELOADABLE, Start, read_start
 from penstock.settings.table import (
     ALIASES,
     CAPACITY_BYTES,
@@ -105,7 +106,7 @@ def load(path: Path) -> Settings:
     tables = {name: parsed.pop(name, None) for name in ("broker", *OTHER_TABLES)}
     for name, table in tables.items():
         if table is not None and not isinstance(table, dict) and name != "tls":
-            raise source.error((name,), f"[{name}] must be a table, not {kind_of(table)}")
+            raise source.error((name,), f"[{name}] must be a table, not {type_word(table)}")
     users, oauth, auth_http, tls = (tables[name] for name in OTHER_TABLES)
     given = tables["broker"] or {}
     folder, refuse = path.parent, source.error
@@ -162,14 +163,10 @@ def with_environment(settings: Settings, environment: Mapping[str, str]) -> Sett
     for name in AT_START:
         text = environment.get(variable_of(name), "")
         if text:
-            default = getattr(DEFAULTS, name)
-            value: object = text
-            if isinstance(default, list):
-                value = [each.strip() for each in text.split(",")]
-            elif isinstance(default, int) and text.isdecimal() and len(text) < 20:
-                value = int(text)
+            is_list = isinstance(getattr(DEFAULTS, name), list)
+            value: object = [each.strip() for each in text.split(",")] if is_list else text
             try:
-                given[name] = read_start(name.replace("_", "-"), value)
+                given[name] = read_start(name.replace("_", "-"), value, typed=False)
             except ConfigError as error:
                 raise ConfigError(f"environment variable {variable_of(name)}: {error}") from None
     sources = settings.sources | {name: f"environment {variable_of(name)}" for name in given}
@@ -232,17 +229,23 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
     rest: dict[str, Any] = {}
     for name, value in given.items():
         if name in NAMES:
+            ours = NAMES[name]
             try:
-                at_start[NAMES[name]] = read_start(name, value)
+                read = read_start(name, value)
             except ConfigError as error:
                 raise source.error(("broker", name), str(error)) from None
+            if at_start.get(ours, read) != read:
+                other = next(each for each in given if NAMES.get(each) == ours)
+                sentence = contradiction(name, value, other, given[other], ours.replace("_", "-"))
+                raise source.error(("broker", name), sentence)
+            at_start[ours] = read
         elif name in tunable:
             rest[name] = value
         else:
-            near = nearest(name, [*NAMES, *tunable])
-            hint = f"; did you mean {near}?" if near else ""
-            hint = f", which is one of Artemis; {FOREIGN[name]}" if name in FOREIGN else hint
-            raise source.error(("broker", name), f"unknown setting {name}{hint}")
+            sentence = unknown_name("[broker]", "setting", name, [*NAMES, *tunable], ())
+            if name in FOREIGN:
+                sentence = f"[broker] has no setting '{name}', which is one of Artemis; {FOREIGN[name]}"
+            raise source.error(("broker", name), sentence)
     return at_start, rest
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import NotSupported, PreconditionFailed
-from penstock.settings.name_length import NAME_MAX
+from penstock.settings.kind import INVALID, NO_NONE, Choices, Flag, Kind, Number, unknown_name, whole
 from penstock.settings.placed import place, placed
 from penstock.settings.table import (
     ALIASES,
@@ -15,43 +14,52 @@ from penstock.settings.table import (
     ARTEMIS_SIZES,
     BY_NAME,
     CONSUMERS,
-    FREE,
     LIMITS_OF_QUEUES,
     LINKS,
-    MEMORY,
-    NAME,
     NEGATIVE_IS_NONE,
     NUMBER_MAX,
     OURS,
     OVERFLOW,
+    OVERFLOW_ALIASES,
     RATES,
     SCOPED_ALIASES,
     SCOPES,
-    SWITCH,
     USAGE,
     WHOLE_RATES,
     ZERO_IS_NONE,
-    Kind,
     SettingValue,
     shown,
 )
 from penstock.settings.without_effect import OF_QUEUES
-from penstock.texts import BYTES, TIMES, amount, hint, nearest
+from penstock.texts import BYTES, hint, nearest
 
 PRIORITY_MAX: Final = 255
 """Highest priority of a message: a byte (AMQP 0-9-1 section 1.8.1)."""
 CONSUMER_PRIORITY_MAX: Final = (1 << 31) - 1
 """Largest distance of a consumer's priority from 0."""
+MAX_PRIORITY: Final = whole(0, PRIORITY_MAX)
+CONSUMER_PRIORITY: Final = Number("", -CONSUMER_PRIORITY_MAX, CONSUMER_PRIORITY_MAX)
 FEATURES: Final = frozenset({"x-max-priority", "x-single-active-consumer", "x-queue-type"})
 """Arguments of queues that are fixed features (core/queue/types.py)."""
 
 
 def read_priority(tag: str, arguments: dict[str, object]) -> int:
     """Return the priority of a consumer (x-priority), 0 by default. Raises PreconditionFailed (406)."""
-    value = arguments.get("x-priority", 0)
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > CONSUMER_PRIORITY_MAX:
-        raise PreconditionFailed(f"consumer '{tag}': x-priority={shown(value, True)} is not a whole number of 32 bits")
-    return value
+    priority: int = _typed(f"consumer '{tag}'", "x-priority", CONSUMER_PRIORITY, arguments.get("x-priority", 0))
+    return priority
+
+
+def optional_argument(subject: str, name: str, kind: Kind, arguments: dict[str, object], otherwise: object) -> Any:
+    """Return the value of an argument that has a type of AMQP. Raises PreconditionFailed (406)."""
+    value = arguments.get(name)
+    return otherwise if value is None else _typed(subject, name, kind, value)
+
+
+def _typed(subject: str, name: str, kind: Kind, value: object) -> Any:
+    found = kind.parse(value, True)
+    if found is INVALID:
+        raise PreconditionFailed(f"{subject}: {kind.fault(name, value)}")
+    return found
 
 
 # fmt: off
@@ -165,8 +173,8 @@ def check_exchange_arguments(exchange: str, arguments: dict[str, object]) -> Non
             check_foreign(f"exchange '{exchange}'", name)
 
 
-NUMBER_LETTERS: Final = 64
-"""Longest number in a text: int() takes long to refuse thousands of digits."""
+USED: Final = Number(most=100, whole=False, above=True, noun="a percentage")
+"""Share of the memory or the file system, in percent."""
 ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 """Powers of 1,024 in Artemis (ByteUtil.java), also with a B; only for its own setting names."""
 RATE_PREFIXES: Final = ("rate-", "burst-", "producer")
@@ -223,10 +231,10 @@ def _read_arguments(subject: str, arguments: dict[str, object]) -> dict[str, Set
     for name, value in arguments.items():
         ours = name if name in OURS else ALIASES.get(name)
         if ours is None:
-            _check_unknown(subject, name, value)
+            _check_unknown(subject, name)
         else:
             if name in RABBITMQS_NUMBERS and isinstance(value, str):
-                raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number")
+                raise PreconditionFailed(f"{subject}: {whole().fault(name, value)}")
             _add(values, subject, ours, read_value(subject, name, BY_NAME[ours].kind, value))
     return values
 
@@ -268,9 +276,8 @@ def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) 
             continue
         check_foreign(subject, name)
         known = [*own, *[alias for alias, setting_value in _OWN_ALIASES.items() if setting_value in own]]
-        near = nearest(name, known, cutoff=NEARLY)
-        if near:
-            raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; did you mean {near}?")
+        if nearest(name, known, cutoff=NEARLY):
+            raise PreconditionFailed(unknown_name(subject, "setting", name, known))
     return values
 
 
@@ -350,7 +357,7 @@ def setting_named(scope: str, name: str) -> str:
     if elsewhere:
         raise PreconditionFailed(f"{name} is not a setting of scope {scope}, but of scope {', '.join(elsewhere)}")
     names = [*known, *scoped, *[alias for alias, setting in ALIASES.items() if setting in known]]
-    raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint(name, names, known)}")
+    raise PreconditionFailed(unknown_name(f"scope {scope}", "setting", name, names, known))
 
 
 def _check_sum(scope: str, name: str, ours: str) -> None:
@@ -393,152 +400,68 @@ def _is_misspelt(name: str) -> bool:
     return SPELT_LEAST <= len(name) + 1 <= SPELT_MOST and not _spellings().isdisjoint(_without_a_letter(name))
 
 
-def _check_unknown(subject: str, name: str, value: object) -> None:
+def _check_unknown(subject: str, name: str) -> None:
     if name in OF_QUEUES or name in FEATURES:
         return
     check_foreign(subject, name)
     is_ours = name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max"))
     if is_ours or _is_misspelt(name):
         names = [*OURS, *ALIASES, *sorted(FEATURES)]
-        raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; {hint(name, names, OURS)}")
+        raise PreconditionFailed(unknown_name(subject, "argument", name, names, OURS))
 
 
-class _Fault(ValueError):
-    """Fault of a value: the value as given, and the rule that it breaks."""
+@cache
+def kind_named(name: str, kind: Kind) -> Kind:
+    """Return the kind of the values by a name of a setting: another broker's has the values of that broker."""
+    if name == "address-full-policy":
+        return Choices(OVERFLOW_ALIASES | ARTEMIS_POLICIES, article=OVERFLOW.article)
+    if not isinstance(kind, Number):
+        return kind
+    if name in WHOLE_RATES:
+        return kind.but(least=1, whole=True, above=False, special={-1: kind.none})
+    if name in USAGE:
+        kind = USED.but(none=kind.none)
+    special = {number: kind.none for number, names in ((0, ZERO_IS_NONE), (-1, NEGATIVE_IS_NONE)) if name in names}
+    if special and kind.none is not NO_NONE:
+        kind = kind.but(special=special)
+    return kind.but(units=BYTES | ARTEMIS_UNITS) if name in ARTEMIS_SIZES else kind
 
 
 def read_value(subject: str, name: str, kind: Kind, value: object) -> SettingValue:
     """Parse a value. Raises PreconditionFailed (406) that names `subject`, setting, value and rule."""
-    try:
-        if kind.choices is not None:
-            return SettingValue(name, value, text=_choice(subject, name, kind, value))
-        if kind is NAME:
-            return SettingValue(name, value, text=_name(value))
-        if kind is SWITCH:
-            return SettingValue(name, value, text=_switch(value))
-        if kind.optional and _is_none(name, value):
-            return SettingValue(name, value, none=True, number=-1)
-        is_share = isinstance(value, str) and value.strip().endswith("%")
-        if (kind is MEMORY and is_share) or (kind is FREE and (is_share or name in USAGE)):
-            share = _share(name, value, "the machine's memory" if kind is MEMORY else "the file system")
-            return SettingValue(name, value, real=share, text="%", none=share == 0)
-        number = _number(name, kind, value)
-    except _Fault as fault:
-        raise PreconditionFailed(f"{subject}: {name}={fault}") from None
+    if kind is OVERFLOW and _text(value) == "none":
+        reason = "a queue without a policy would ignore its capacity; use block, reject or drop-head"
+        raise NotSupported(f"{subject}: {name}={shown(value)} is not supported: {reason}")
+    kind = kind_named(name, kind)
+    found: object = _share(name, kind, value)
+    if found is None:
+        found = kind.parse(value)
+    if found is INVALID:
+        raise PreconditionFailed(f"{subject}: {kind.fault(name, value)}")
+    if isinstance(found, SettingValue):
+        return found
+    if not isinstance(kind, Number):
+        return SettingValue(name, value, text=str(found).lower() if isinstance(kind, Flag) else str(found))
+    if found == kind.none:
+        return SettingValue(name, value, none=True, number=-1)
+    assert isinstance(found, int | float)
+    number = found - 1 if name.startswith("qpid.flow_resume") else found
     return SettingValue(name, value, number=int(number), real=float(number))
 
 
-def _switch(value: object) -> str:
-    text = str(value).strip().lower()
-    if text not in ("true", "false"):
-        raise _Fault(f"{shown(value)} is neither true nor false")
-    return text
-
-
-def _share(name: str, value: object, of: str) -> float:
-    """Return a share of the memory, or of the free or used part of the file system."""
-    share = _real(value.strip().removesuffix("%") if isinstance(value, str) else value)
-    if share is None or not 0 < share <= 100:
-        raise _Fault(f"{shown(value)} is not a share of {of}, 1% to 100%")
-    return 100 - share if name in USAGE else share
-
-
-def _name(value: object) -> str:
-    if not isinstance(value, str):
-        raise _Fault(f"{shown(value, True)} is not text")
-    if len(value.encode(errors="replace")) > NAME_MAX:
-        raise _Fault(f"{shown(value)} is longer than {NAME_MAX} bytes")
-    return value
-
-
-def _choice(subject: str, name: str, kind: Kind, value: object) -> str:
-    text, known = _text(value), dict(kind.choices or {})
-    if kind is OVERFLOW and text == "none":
-        reason = "a queue without a policy would ignore its capacity; use block, reject or drop-head"
-        raise NotSupported(f"{subject}: {name}={shown(value)} is not supported: {reason}")
-    if name == "address-full-policy":
-        known |= ARTEMIS_POLICIES
-    if text not in known:
-        raise _Fault(f"{shown(value)} is not {kind.choice}; {hint(text, sorted(known))}")
-    return known[text]
-
-
-def _number(name: str, kind: Kind, value: object) -> float:
-    units = _units(name, kind)
-    number = _real_with_unit(value, units) if kind.real else _whole(value, units)
-    if number is None:
-        example = f", or one with a unit such as {'30min' if units is TIMES else '64MiB'}" if units else ""
-        raise _Fault(f"{shown(value, True)} is not a {'' if kind.real else 'whole '}number{example}")
-    given = shown(value if kind.real else number)
-    if name in WHOLE_RATES and (number <= 0 or not float(number).is_integer()):
-        raise _Fault(f"{given} is not a positive whole number of messages a second; -1 is no limit")
-    if number < 0:
-        no_limit = kind.real and name in NEGATIVE_IS_NONE
-        raise _Fault(f"{given} is negative; {'-1 or none is no limit' if no_limit else f'the least is {kind.least}'}")
-    if number < kind.least:
-        raise _Fault(f"{given} is too small; the least is {kind.least}")
-    if kind.zero and number == 0:
-        raise _Fault(f"0 {kind.zero}")
-    if number > kind.most:
-        raise _Fault(f"{given} {kind.beyond}")
-    if number >= NUMBER_MAX:
-        raise _Fault(f"{shown(number)} is too large; the most is 2**62 - 1")
-    return number - 1 if name.startswith("qpid.flow_resume") else number
-
-
-def _is_none(name: str, value: object) -> bool:
-    if isinstance(value, str | bytes) and _text(value) == "none":
-        return True
-    number = _real(value)
-    return (number == 0 and name in ZERO_IS_NONE) or (number == -1 and name in NEGATIVE_IS_NONE)
+def _share(name: str, kind: Kind, value: object) -> object:
+    """Return a share of the memory, or of the free or used part of the file system; None for another value."""
+    text = value.strip() if isinstance(value, str) else ""
+    if name in USAGE:
+        used: object = kind.parse(text.removesuffix("%") if text else value)
+        if not isinstance(used, int | float) or used == NUMBER_MAX:
+            return used
+        return SettingValue(name, value, real=100 - used, text="%", none=used == 100)
+    if not (isinstance(kind, Number) and kind.also and text.endswith("%")):
+        return None
+    share: object = USED.parse(text.removesuffix("%"))
+    return SettingValue(name, value, real=share, text="%") if isinstance(share, float) else INVALID
 
 
 def _text(value: object) -> str:
     return (value.decode(errors="replace") if isinstance(value, bytes) else str(value)).strip().lower()
-
-
-def _whole(value: object, units: dict[str, int]) -> int | None:
-    """Return a whole number, also from its decimal text ("5"), as in Qpid C++, or with a unit ("64MiB")."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None
-    if isinstance(value, bool) or not isinstance(value, int | str | bytes):
-        return None
-    if isinstance(value, int):
-        return value
-    text = _text(value)
-    if len(text) > NUMBER_LETTERS:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        parsed = amount(text, units)
-    return int(parsed) if parsed is not None and parsed.denominator == 1 else None
-
-
-def _units(name: str, kind: Kind) -> dict[str, int]:
-    """Return the units that a setting may have: bytes, or milliseconds."""
-    if kind.unit in ("ms", "s"):
-        return TIMES
-    if kind.unit == "bytes" or name.endswith("-bytes"):
-        return BYTES | ARTEMIS_UNITS if name in ARTEMIS_SIZES else BYTES
-    return {}
-
-
-def _real(value: object) -> float | None:
-    """Return a finite number, also from its decimal text; None for other values."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str | bytes):
-        return None
-    try:
-        number = float(_text(value) if isinstance(value, str | bytes) else value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _real_with_unit(value: object, units: dict[str, int]) -> float | None:
-    """Return a finite number, also with a unit; durations in seconds."""
-    number = _real(value)
-    if number is None and isinstance(value, str | bytes):
-        parsed = amount(_text(value), units)
-        return None if parsed is None else float(parsed / 1000 if units is TIMES else parsed)
-    return number

@@ -6,13 +6,13 @@ The following are derived from this table: the reading of the settings file, the
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import Annotated, Final, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 from penstock.errors import ConfigError
 from penstock.logs.ids import LEVEL_NAMES
-from penstock.texts import BYTES, TIMES, amount, worded
+from penstock.markers import override
+from penstock.settings.kind import BYTES, COUNT, INVALID, Choices, Kind, Number, Strings, Text, bytes_from, whole
 
 SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
 """Mechanisms for logins, the strongest first; many clients choose the first that they support."""
@@ -28,20 +28,26 @@ NO_LOG: Final = "off"
 """Value of the directory of the flow log or the audit log that disables it, although there is a data directory."""
 
 
+class Address(Text):
+    """One address, which may also be a list of one."""
+
+    @override
+    def parse(self, value: object, typed: bool = False) -> Any:
+        return super().parse(value[0] if isinstance(value, list) and len(value) == 1 else value, typed)
+
+
+ADDRESS: Final = Address(secret=True)
+STRING: Final = Text(secret=True)
+"""String that may contain a password, such as a store's URL."""
+STRINGS: Final = Strings(single=True)
+MECHANISMS: Final = Strings(1, single=True, choices=SASL_MECHANISMS)
+
+
 @dataclass(frozen=True)
 class Rule:
-    """Rule for the values of one setting, besides the type and the default of its field."""
+    """Rule for one setting, besides the type and the default of its field."""
 
-    least: int = 0
-    most: float = math.inf
-    unit: str = ""
-    """`bytes`, `s` or `ms`, if the unit is not the end of the name: a value may have such a unit."""
-    choices: tuple[str, ...] = ()
-    """Allowed texts of the value, or of each item of a list; empty for any text."""
-    may_be_empty: bool = False
-    """True for a list that may be empty."""
-    address: bool = False
-    """True for one address, which may also be a list of one."""
+    kind: Kind
     alias: str = ""
     """Name in Artemis."""
     reloadable: bool = False
@@ -54,122 +60,120 @@ class Rule:
 class Start:
     """Settings of a broker at its start."""
 
-    listen: Annotated[list[str], Rule(may_be_empty=True)] = field(default_factory=lambda: ["127.0.0.1:5672"])
+    listen: Annotated[list[str], Rule(STRINGS)] = field(default_factory=lambda: ["127.0.0.1:5672"])
     """HOST:PORT of each listener; port 0 picks a free one."""
-    listen_tls: Annotated[list[str], Rule(may_be_empty=True)] = field(default_factory=list)
+    listen_tls: Annotated[list[str], Rule(STRINGS)] = field(default_factory=list)
     """HOST:PORT of each listener with TLS, usually with port 5671."""
-    http: Annotated[str | None, Rule(address=True)] = AUTO_HTTP
+    http: Annotated[str | None, Rule(ADDRESS)] = AUTO_HTTP
     """HOST:PORT of the console and the HTTP API. `auto`: 127.0.0.1:15672, unless that is in use, `listen` is empty or
     has port 0, or `http-tls` is set. `off`: nowhere.
     """
-    http_hosts: list[str] = field(default_factory=list)
+    http_hosts: Annotated[list[str], Rule(STRINGS)] = field(default_factory=list)
     """More names under which the HTTP API is reached, such as `["*.svc.cluster.local"]`."""
-    http_origins: list[str] = field(default_factory=list)
+    http_origins: Annotated[list[str], Rule(STRINGS)] = field(default_factory=list)
     """Sites whose pages may use the HTTP API from a browser (CORS), such as `["https://console.example.com"]`."""
-    http_tls: Annotated[str | None, Rule(address=True)] = None
+    http_tls: Annotated[str | None, Rule(ADDRESS)] = None
     """HOST:PORT of the HTTP API with TLS, usually with port 15671."""
-    metrics_listen: Annotated[str | None, Rule(address=True)] = None
+    metrics_listen: Annotated[str | None, Rule(ADDRESS)] = None
     """HOST:PORT of metrics and probes without a login, usually with port 15692; none: no such listener."""
-    metrics_objects_max: Annotated[int, Rule(most=1_000_000)] = 10_000
+    metrics_objects_max: Annotated[int, Rule(whole(0, 1_000_000))] = 10_000
     """Queues, connections, channels or cursors in one answer of `/metrics/per-object`; the others are counted."""
-    data: str | None = None
+    data: Annotated[str | None, Rule(STRING)] = None
     """Data directory; by default `penstock serve` uses the directory of its user, and none with `--memory`."""
-    store: str | None = None
+    store: Annotated[str | None, Rule(STRING)] = None
     """Another store instead: `postgresql://HOST/DATABASE`."""
-    vhosts: list[str] = field(default_factory=lambda: ["/"])
+    vhosts: Annotated[list[str], Rule(Strings(1, single=True))] = field(default_factory=lambda: ["/"])
     """Virtual hosts; `penstock vhosts declare` creates more."""
-    hold_bytes: Annotated[int, Rule(connection=True)] = 1024 * 1024
+    hold_bytes: Annotated[int, Rule(BYTES, connection=True)] = 1024 * 1024
     """Bytes of held publishes of a connection above which its reading is paused."""
-    transaction_bytes: Annotated[int, Rule(connection=True)] = 16 * 1024 * 1024
+    transaction_bytes: Annotated[int, Rule(BYTES, connection=True)] = 16 * 1024 * 1024
     """Bytes that a connection may store for commits of its transactions; beyond, its publishes are refused."""
-    transaction_timeout_s: Annotated[int, Rule(least=1, most=86_400, connection=True)] = 1800
+    transaction_timeout_s: Annotated[int, Rule(Number("s", 1, 86_400), connection=True)] = 1800
     """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
-    flow_enforcement_s: Annotated[int, Rule(least=1, most=86_400, connection=True)] = 5
+    flow_enforcement_s: Annotated[int, Rule(Number("s", 1, 86_400), connection=True)] = 5
     """Seconds that a client has to stop after `channel.flow` (Broker-J:
     `channel.flowControlEnforcementTimeout`).
     """
-    message_bytes_max: Annotated[int, Rule(most=2**32 - 1, unit="bytes", connection=True)] = 128 * 1024 * 1024
+    message_bytes_max: Annotated[int, Rule(bytes_from(0, 2**32 - 1), connection=True)] = 128 * 1024 * 1024
     """Bytes of the largest body."""
-    min_large_message: Annotated[int, Rule(unit="bytes", alias="amqpMinLargeMessageSize", connection=True)] = (
-        1024 * 1024
-    )
+    min_large_message: Annotated[int, Rule(BYTES, alias="amqpMinLargeMessageSize", connection=True)] = 1024 * 1024
     """Bytes from which a body of several frames is stored in pieces (Artemis: `amqpMinLargeMessageSize`); 0 is
     never.
     """
-    arriving_bytes_max: Annotated[int, Rule(unit="bytes", connection=True)] = 256 * 1024 * 1024
+    arriving_bytes_max: Annotated[int, Rule(BYTES, connection=True)] = 256 * 1024 * 1024
     """Bytes of incomplete messages that arrive in pieces on one connection; the largest message always fits."""
-    arguments_octets_max: Annotated[int, Rule(least=256, most=2**20, unit="bytes")] = TABLE_OCTETS_MAX
+    arguments_octets_max: Annotated[int, Rule(bytes_from(256, 2**20))] = TABLE_OCTETS_MAX
     """Bytes of the arguments of one queue, exchange, binding or consumer."""
-    arguments_bytes_max: Annotated[int, Rule(unit="bytes")] = ARGUMENTS_BYTES
+    arguments_bytes_max: Annotated[int, Rule(BYTES)] = ARGUMENTS_BYTES
     """Memory of the arguments of all objects; at most an eighth of the node's memory, half of it for one virtual
     host.
     """
-    frame_max: Annotated[int, Rule(least=4096, most=2**31 - 1, unit="bytes", connection=True)] = 131072
+    frame_max: Annotated[int, Rule(bytes_from(4096, 2**31 - 1), connection=True)] = 131072
     """Bytes of the largest frame that is offered."""
-    initial_frame_max: Annotated[int, Rule(least=4096, most=131_072, unit="bytes", connection=True)] = 4096
+    initial_frame_max: Annotated[int, Rule(bytes_from(4096, 131_072), connection=True)] = 4096
     """Bytes of the largest frame before the login."""
-    sasl_mechanisms: Annotated[list[str], Rule(choices=SASL_MECHANISMS, connection=True)] = field(
+    sasl_mechanisms: Annotated[list[str], Rule(MECHANISMS, connection=True)] = field(
         default_factory=lambda: list(SASL_MECHANISMS)
     )
     """Mechanisms that are offered to clients, in order."""
-    insecure_mechanisms: Annotated[list[str], Rule(choices=SASL_MECHANISMS, connection=True)] = field(
+    insecure_mechanisms: Annotated[list[str], Rule(MECHANISMS, connection=True)] = field(
         default_factory=lambda: list(SASL_MECHANISMS)
     )
     """Mechanisms for clients on other machines without TLS. Without PLAIN and AMQPLAIN no password is sent in clear
     text; HTTP's basic authentication counts as PLAIN.
     """
-    rabbitmq_version: Annotated[str | None, Rule(connection=True)] = None
+    rabbitmq_version: Annotated[str | None, Rule(STRING, connection=True)] = None
     """Version of RabbitMQ that is announced to its AMQP 1.0 clients; none: Penstock's version."""
-    channel_max: Annotated[int, Rule(least=1, most=2**16 - 1, connection=True)] = 2047
+    channel_max: Annotated[int, Rule(whole(1, 2**16 - 1), connection=True)] = 2047
     """Channels of a connection."""
-    heartbeat_s: Annotated[int, Rule(most=2**16 - 1, connection=True)] = 60
+    heartbeat_s: Annotated[int, Rule(Number("s", 0, 2**16 - 1), connection=True)] = 60
     """Seconds between heartbeats that are offered; 0 is none."""
-    handshake_s: Annotated[int, Rule(least=1, most=600, connection=True)] = 10
+    handshake_s: Annotated[int, Rule(Number("s", 1, 600), connection=True)] = 10
     """Seconds from connect until the connection must be open."""
-    connections_max: Annotated[int, Rule(connection=True)] = 0
+    connections_max: Annotated[int, Rule(COUNT, connection=True)] = 0
     """Open connections; 0: limited only by open files. Beyond, opening is refused (530)."""
-    connections_address_max: Annotated[int, Rule(connection=True)] = 0
+    connections_address_max: Annotated[int, Rule(COUNT, connection=True)] = 0
     """Open connections of one address other than this machine; 0: no limit."""
-    handshakes_max: Annotated[int, Rule(least=1, most=1_000_000, connection=True)] = 1000
+    handshakes_max: Annotated[int, Rule(whole(1, 1_000_000), connection=True)] = 1000
     """Connections without a login, of all other machines; at most half of the open files."""
-    handshakes_address_max: Annotated[int, Rule(least=1, most=1_000_000, connection=True)] = 500
+    handshakes_address_max: Annotated[int, Rule(whole(1, 1_000_000), connection=True)] = 500
     """Connections without a login, of one address, and of this machine; at most a quarter of the open files."""
-    login_rate_max: Annotated[int, Rule(most=1_000_000, connection=True)] = 0
+    login_rate_max: Annotated[int, Rule(whole(0, 1_000_000), connection=True)] = 0
     """Logins a second of all other machines, and as many of this one; 0: no limit."""
-    login_rate_address_max: Annotated[int, Rule(most=1_000_000, connection=True)] = 0
+    login_rate_address_max: Annotated[int, Rule(whole(0, 1_000_000), connection=True)] = 0
     """Logins a second of one address other than this machine; 0: no limit."""
-    login_threads: Annotated[int, Rule(most=64)] = 0
+    login_threads: Annotated[int, Rule(whole(0, 64))] = 0
     """Threads that verify passwords; 0 is one for two cores, at most 4. Each takes 16 MiB during a verification."""
-    flow_log: str | None = None
+    flow_log: Annotated[str | None, Rule(STRING)] = None
     """Directory of the flow log; none: in the data directory; `off`: nowhere."""
-    flow_log_files: Annotated[int, Rule(least=2, most=10_000)] = 8
+    flow_log_files: Annotated[int, Rule(whole(2, 10_000))] = 8
     """Files of the flow log; beyond, the oldest is deleted."""
-    flow_log_file_bytes: Annotated[int, Rule(least=4096, most=2**40)] = 16 * 1024 * 1024
+    flow_log_file_bytes: Annotated[int, Rule(bytes_from(4096, 2**40))] = 16 * 1024 * 1024
     """Bytes of the largest file of the flow log."""
-    audit_log: str | None = None
+    audit_log: Annotated[str | None, Rule(STRING)] = None
     """Directory of the audit log; none: in the data directory; `off`: nowhere."""
-    audit_log_files: Annotated[int, Rule(least=2, most=10_000)] = 32
+    audit_log_files: Annotated[int, Rule(whole(2, 10_000))] = 32
     """Files of the audit log; beyond, the oldest is deleted."""
-    audit_log_file_bytes: Annotated[int, Rule(least=4096, most=2**40)] = 4 * 1024 * 1024
+    audit_log_file_bytes: Annotated[int, Rule(bytes_from(4096, 2**40))] = 4 * 1024 * 1024
     """Bytes of the largest file of the audit log."""
-    log_level: Annotated[str, Rule(choices=tuple(LEVEL_NAMES.values()), reloadable=True)] = "info"
+    log_level: Annotated[str, Rule(Choices(tuple(LEVEL_NAMES.values())), reloadable=True)] = "info"
     """Least level of the records of the log: `debug`, `info`, `warning`, `error`; SIGHUP reads it again."""
-    log_format: Annotated[str, Rule(choices=("text", "json", "qpid"))] = "text"
+    log_format: Annotated[str, Rule(Choices(("text", "json", "qpid")))] = "text"
     """Format of the log: `text`; `json`, which is a JSON object a line; or `qpid`, the form of Qpid's Java broker."""
-    slow_turn_ms: Annotated[int, Rule(most=60_000, reloadable=True)] = 100
+    slow_turn_ms: Annotated[int, Rule(Number("ms", 0, 60_000), reloadable=True)] = 100
     """Milliseconds from which a turn of the event loop is logged; 0 is never; SIGHUP reads it again."""
-    latency_target_ms: Annotated[int, Rule(most=100, reloadable=True)] = 0
+    latency_target_ms: Annotated[int, Rule(Number("ms", 0, 100), reloadable=True)] = 0
     """Milliseconds that a message may wait for others, so that one wake-up of the broker serves all of them; 0: none.
     SIGHUP reads it again.
     """
-    traces_endpoint: str | None = None
+    traces_endpoint: Annotated[str | None, Rule(STRING)] = None
     """URL of a collector of OpenTelemetry for spans of waiting publishes (OTLP over HTTP), such as
     `http://127.0.0.1:4318/v1/traces`; none: no spans are sent.
     """
 
 
 RULES: Final[dict[str, Rule]] = {
-    name: next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Rule)), Rule())
+    name: next(each for each in hint.__metadata__ if isinstance(each, Rule))
     for name, hint in get_type_hints(Start, include_extras=True).items()
 }
 """The rule of each field, in the order of the documentation."""
@@ -184,57 +188,13 @@ OF_CONNECTIONS: Final = tuple(name for name, rule in RULES.items() if rule.conne
 DEFAULTS: Final = Start()
 
 
-def read_start(name: str, value: object) -> object:
-    """Return the value of a start-up setting, by its name in the settings file. Raises ConfigError with the rule."""
-    rule, default = RULES[NAMES[name]], getattr(DEFAULTS, NAMES[name])
-    if isinstance(default, list):
-        return _texts(name, rule, [value] if isinstance(value, str) else value)
-    if default is None or isinstance(default, str):
-        return _text(name, rule, value)
-    if isinstance(value, str):
-        value = _amount(name, rule, value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ConfigError(f"{name} must be a number from 0, not {worded(value)}")
-    if not rule.least <= value <= rule.most:
-        raise ConfigError(f"{name} must be between {rule.least} and {rule.most}, not {worded(value)}")
-    return value
+def read_start(name: str, value: object, typed: bool = True) -> object:
+    """Return the value of a start-up setting, by its name in the settings file. Raises ConfigError with the rule.
 
-
-def _texts(name: str, rule: Rule, value: object) -> list[str]:
-    if (
-        not isinstance(value, list)
-        or not (value or rule.may_be_empty)
-        or not all(isinstance(each, str) for each in value)
-    ):
-        raise ConfigError(f"{name} must be a string or a list of strings, not {worded(value)}")
-    unknown = [each for each in value if rule.choices and each not in rule.choices]
-    if unknown:
-        raise ConfigError(f"{name} has the unknown '{unknown[0]}'; known are {', '.join(rule.choices)}")
-    return value
-
-
-def _text(name: str, rule: Rule, value: object) -> str:
-    if rule.address and isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if rule.choices and value not in rule.choices:
-        raise ConfigError(f"{name} must be one of {', '.join(rule.choices)}, not {worded(value)}")
-    if not isinstance(value, str):
-        raise ConfigError(f"{name} must be a string, not {kind_of(value)}")  # A store's URL may contain a password.
-    return value
-
-
-def _amount(name: str, rule: Rule, text: str) -> object:
-    """Return the number of a text with a unit ("4MB", "30 min"); the text itself if it is no number."""
-    unit = rule.unit or name.rpartition("-")[2]
-    number = amount(text, BYTES if unit == "bytes" else TIMES if unit in ("s", "ms") else {})
-    if number is not None and unit == "s":
-        number /= 1000
-    return text if number is None or number.denominator != 1 else int(number)
-
-
-def kind_of(value: object) -> str:
-    """Return the TOML type of a value, for errors about values that may contain a password."""
-    for kind, word in ((bool, "a boolean"), (str, "a string"), (list, "an array"), (dict, "a table")):
-        if isinstance(value, kind):
-            return word
-    return "a number" if isinstance(value, int | float) else "a date"
+    `typed`: the value is of a settings file; of the environment everything is text.
+    """
+    kind = RULES[NAMES[name]].kind
+    found: object = kind.parse(value, typed)
+    if found is INVALID:
+        raise ConfigError(kind.fault(name, value))
+    return found

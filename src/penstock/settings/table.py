@@ -11,12 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from penstock.settings.kind import (
+    MILLISECONDS_MOST,
+    NAME_BYTES,
+    NO_NONE,
+    NUMBER_MOST,
+    Choices,
+    Flag,
+    Kind,
+    Number,
+    Text,
+)
 from penstock.texts import SCOPE_NOUNS, worded
 
-NUMBER_MAX: Final = 1 << 62
+NUMBER_MAX: Final = NUMBER_MOST + 1
 """A limit above every number, because 64-bit arithmetic of depths could overflow there; "no limit" as a number."""
-MILLISECONDS_MAX: Final = 1 << 53
-"""Longest duration, 285,000 years: above it, a float and JSON's readers cannot tell whole milliseconds apart."""
+MILLISECONDS_MAX: Final = MILLISECONDS_MOST
 UNBOUNDED: Final = -1
 """An unbounded window of a consumer: the default of AMQP 0-9-1 (section 1.8.3.1)."""
 NO_RATE: Final = -1.0
@@ -116,54 +126,6 @@ def shown(value: object, quoted: bool = False) -> str:
     return worded(value, quoted)
 
 
-@dataclass(frozen=True, eq=False)
-class Kind:
-    """Kind of a value: rules for written, stored and displayed values."""
-
-    values: str
-    """Values that may be written, for docs/settings.md."""
-    unit: str = ""
-    """`bytes`, `ms` or `s`: a value may have such a unit."""
-    real: bool = False
-    """True if the value may be a fraction."""
-    least: int = 0
-    most: float = math.inf
-    beyond: str = ""
-    """Fault of a value above the largest."""
-    zero: str = ""
-    """Fault of 0; empty if 0 is allowed."""
-    optional: bool = True
-    """True if the value may be `none`."""
-    no_limit: float = NUMBER_MAX
-    """Number that is stored for `none`; for seconds also for 0."""
-    choices: Mapping[str, str] | None = None
-    """Texts that may be written in upper or lower case, with the stored text; None for other kinds."""
-    choice: str = ""
-    """Noun for these texts."""
-
-    def resolved(self, value: SettingValue) -> object:
-        """Return the stored form of a value; durations are in seconds."""
-        if self is SWITCH:
-            return value.text == "true"
-        if self.choices is not None or self is NAME:
-            return value.text
-        if value.none or (self.unit == "s" and value.real == 0):
-            return self.no_limit
-        if self.unit == "ms":
-            return value.real / 1000
-        return value.real if self.real else value.number
-
-    def shown(self, value: object) -> object:
-        """Return a stored value in its written form, in the setting's unit; None for no limit."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return value
-        if value == self.no_limit:
-            return None
-        if self.unit == "ms":
-            return round(value * 1000)
-        return int(value) if float(value).is_integer() else value
-
-
 # fmt: off
 OVERFLOW_ALIASES: Final = {
     "block": "block", "producer_flow_control": "block",  # Broker-J
@@ -184,41 +146,42 @@ AT_LEAST_ONCE: Final = "at-least-once"
 STRATEGIES: Final = {AT_MOST_ONCE: AT_MOST_ONCE, AT_LEAST_ONCE: AT_LEAST_ONCE}
 LAG_POLICIES: Final = {"tell": "tell", "detach": "detach"}
 
-TOO_LATE: Final = "is too large; the most is {} (2**53 ms)"
-COUNT: Final = Kind("messages, or `none`")
-BYTES: Final = Kind("bytes, `64MiB`, `4MB`, or `none`", "bytes")
-PERCENT: Final = Kind("percent, or `none`", real=True, most=100, beyond="is not a percentage between 0 and 100")
+COUNT: Final = Number(none=NUMBER_MAX, values="messages, or `none`")
+BYTES: Final = Number("bytes", none=NUMBER_MAX, values="bytes, `64MiB`, `4MB`, or `none`")
+PERCENT: Final = Number(most=100, whole=False, noun="a percentage", none=NUMBER_MAX, values="percent, or `none`")
 """Percent of the capacity; none: no threshold is derived from the capacity."""
-MILLISECONDS: Final = Kind("milliseconds, `5s`, `30min`, or `none`", "ms", most=MILLISECONDS_MAX,
-                           beyond=TOO_LATE.format(MILLISECONDS_MAX), no_limit=math.inf)
-EXPIRES: Final = replace(MILLISECONDS, zero="would delete the queue at once; the least is 1 (ms)")
-TIMEOUT: Final = replace(MILLISECONDS, zero="leaves no time to acknowledge; use none for no timeout")
-SECONDS: Final = Kind("seconds, `5s`, `30min`; 0 and `none`: for ever", "s", real=True, most=MILLISECONDS_MAX / 1000,
-                      beyond=TOO_LATE.format(MILLISECONDS_MAX / 1000), no_limit=math.inf)
-PERIOD: Final = replace(SECONDS, values="seconds, `5s`, more than 0", zero="must be more than 0 seconds",
-                        optional=False)
-RATE: Final = Kind("a second, more than 0; or `none`", real=True, no_limit=NO_RATE,
-                   zero="would stop it for ever; use `penstock block`, or unset the rate")
-BURST: Final = Kind("from 1", least=1, optional=False)
-LIMIT: Final = Kind("from 1, or `none`", least=1)
-WINDOW: Final = Kind("bytes; 0: one message; -1 and `none`: unbounded", "bytes", no_limit=UNBOUNDED)
+MILLISECONDS: Final = Number("ms", most=MILLISECONDS_MAX, none=math.inf,
+                             values="milliseconds, `5s`, `30min`, or `none`")
+EXPIRES: Final = MILLISECONDS.but(least=1, zero="would delete the queue at once")
+TIMEOUT: Final = MILLISECONDS.but(least=1, zero="leaves no time to acknowledge; use none for no timeout")
+SECONDS: Final = Number("s", most=MILLISECONDS_MAX / 1000, whole=False, none=math.inf,
+                        values="seconds, `5s`, `30min`; 0 and `none`: for ever")
+PERIOD: Final = SECONDS.but(above=True, none=NO_NONE, values="seconds, `5s`, more than 0")
+RATE: Final = Number(whole=False, above=True, none=NO_RATE, values="a second, more than 0; or `none`",
+                     zero="would stop it for ever; use `penstock block`, or unset the rate")
+RATE_BYTES: Final = RATE.but(unit="bytes")
+BURST: Final = Number(least=1, values="from 1")
+BURST_BYTES: Final = BURST.but(unit="bytes")
+LIMIT: Final = Number(least=1, none=NUMBER_MAX, values="from 1, or `none`")
+WINDOW: Final = Number("bytes", none=UNBOUNDED, values="bytes; 0: one message; -1 and `none`: unbounded")
 """As Artemis' consumerWindowSize."""
-CREDIT_WINDOW: Final = replace(WINDOW, no_limit=NUMBER_MAX)
-WEIGHT: Final = Kind("1 to 100", least=1, most=100, beyond="is too large; a weight is between 1 and 100",
-                     optional=False)
-QUOTA: Final = Kind("bytes, from 1; or `none`", "bytes",
-                    zero="would stop everything for ever; use none for no quota")
-MEMORY: Final = Kind("bytes, `40%` of the machine, or `none`", "bytes")
-FREE: Final = Kind("bytes, `5%` of the file system, or `none`", "bytes")
-SWITCH: Final = Kind("`true`, `false`")
-NAME: Final = Kind("a name")
+CREDIT_WINDOW: Final = WINDOW.but(none=NUMBER_MAX)
+WEIGHT: Final = Number(least=1, most=100, values="1 to 100")
+QUOTA: Final = Number("bytes", 1, none=NUMBER_MAX, values="bytes, from 1; or `none`",
+                      zero="would stop everything for ever; use none for no quota")
+MEMORY: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the machine's memory",
+                       values="bytes, `40%` of the machine, or `none`")
+FREE: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the file system",
+                     values="bytes, `5%` of the file system, or `none`")
+SWITCH: Final = Flag(values="`true`, `false`")
+NAME: Final = Text(0, NAME_BYTES, values="a name")
 """The name of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
-OVERFLOW: Final = Kind("a policy", choices=OVERFLOW_ALIASES, choice="an overflow policy")
-SLOW: Final = Kind("`notify`, `cancel`", choices=SLOW_POLICIES, choice="a policy for slow consumers")
-LAG: Final = Kind("`tell`, `detach`", choices=LAG_POLICIES, choice="a policy for cursors that are behind")
-STRATEGY: Final = Kind("`at-most-once`, `at-least-once`", choices=STRATEGIES, choice="a strategy of dead letters")
-PAGE_FULL: Final = Kind("`block`, `reject`, `drop-new`", choices=PAGE_FULL_POLICIES,
-                        choice="a policy for what may not be paged any more")
+OVERFLOW: Final = Choices(OVERFLOW_ALIASES, article="an overflow policy", values="a policy")
+SLOW: Final = Choices(SLOW_POLICIES, article="a policy for slow consumers", values="`notify`, `cancel`")
+LAG: Final = Choices(LAG_POLICIES, article="a policy for cursors that are behind", values="`tell`, `detach`")
+STRATEGY: Final = Choices(STRATEGIES, article="a strategy of dead letters", values="`at-most-once`, `at-least-once`")
+PAGE_FULL: Final = Choices(PAGE_FULL_POLICIES, article="a policy for what may not be paged any more",
+                          values="`block`, `reject`, `drop-new`")
 # fmt: on
 
 
@@ -266,7 +229,26 @@ class Setting:
     @property
     def field(self) -> str:
         """Name of the attribute that stores it; durations are in seconds."""
-        return self.name.replace("-", "_") + ("_s" if self.kind.unit in ("ms", "s") else "")
+        is_time = isinstance(self.kind, Number) and self.kind.unit in ("ms", "s")
+        return self.name.replace("-", "_") + ("_s" if is_time else "")
+
+    def resolved(self, value: SettingValue) -> object:
+        """Return the stored form of a value; durations are in seconds."""
+        kind = self.kind
+        if not isinstance(kind, Number):
+            return value.text == "true" if isinstance(kind, Flag) else value.text
+        if value.none or (kind.unit == "s" and value.real == 0):
+            return kind.none
+        if kind.unit == "ms":
+            return value.real / 1000
+        return value.number if kind.whole else value.real
+
+    def shown(self, value: object) -> object:
+        """Return a stored value in its written form, in the setting's unit; None for no limit."""
+        kind = self.kind
+        if isinstance(kind, Number) and kind.unit == "ms" and isinstance(value, float) and math.isfinite(value):
+            return round(value * 1000)
+        return kind.shown(value)
 
 
 # fmt: off
@@ -337,10 +319,10 @@ SETTINGS: Final = (
             artemis="auto-create-queues"),
     Setting("rate-messages", RATE, "address user connection producer link", "most messages a second",
             artemis="producer:producerMaxRate=-1"),
-    Setting("rate-bytes", RATE, "address user connection producer link", "most bytes a second"),
+    Setting("rate-bytes", RATE_BYTES, "address user connection producer link", "most bytes a second"),
     Setting("burst-messages", BURST, "address user connection producer link",
             "messages that may come at once; without it one"),
-    Setting("burst-bytes", BURST, "address user connection producer link",
+    Setting("burst-bytes", BURST_BYTES, "address user connection producer link",
             "bytes that may come at once; without it a second of the rate"),
     Setting("weight", WEIGHT, "user", "share of the turns of waiting publishers"),
     Setting("memory-capacity", MEMORY, "broker", "most memory of all messages", artemis="global-max-size=-1"),

@@ -252,5 +252,6 @@ def test_error_of_the_broker_names_the_line_of_the_source(own_broker: BrokerProc
     file = tmp_path / "broker.xml"
     file.write_text(EXAMPLE.replace("100000", "lots"))
     refused = run(own_broker, "definitions", "import", "--from", "artemis", str(file), code=1)
-    assert "line 2, settings[0]: queue 'jms.queue.exampleQueue': max-size-bytes='lots' is not a whole number" in refused
+    subject = "line 2, settings[0]: queue 'jms.queue.exampleQueue'"
+    assert f"{subject}: max-size-bytes must be bytes from 0 (such as 64MiB), or -1 or none, not 'lots'" in refused
     assert "nothing was imported" in refused

@@ -238,13 +238,13 @@ def test_consumer_with_a_selector_has_a_window() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"consumer_window_max": 0}, "consumer-window-max=0 is too small; the least is 1"),
-        ({"consumer_window_min": "none"}, "consumer-window-min='none' is not a whole number"),
+        ({"consumer_window_max": 0}, "consumer-window-max must be a whole number from 1, or none, not 0"),
+        ({"consumer_window_min": "none"}, "consumer-window-min must be a whole number from 1, not 'none'"),
         (
             {"consumer_window_min": 5, "consumer_window_max": 4},
             "queue 'a': consumer-window-min=5 is above consumer-window-max=4",
         ),
-        ({"consumer_window_adaptive": "maybe"}, "consumer-window-adaptive=maybe is neither true nor false"),
+        ({"consumer_window_adaptive": "maybe"}, "consumer-window-adaptive must be true or false, not 'maybe'"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(arguments: dict[str, object], said: str) -> None:

@@ -32,11 +32,11 @@ TOY = QueueType("toy", "toy_queues", aliases=("play",), refused_flags=(AUTO_DELE
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"x-max-priority": 256}, "x-max-priority=256 is not between 0 and 255"),
-        ({"x-max-priority": -1}, "x-max-priority=-1 is not between 0 and 255"),
-        ({"x-max-priority": "5"}, "x-max-priority='5' is not a whole number"),
-        ({"x-single-active-consumer": 1}, "x-single-active-consumer=1 is neither true nor false"),
-        ({"x-queue-type": "lazy"}, "x-queue-type=lazy is not known; known are classic and quorum"),
+        ({"x-max-priority": 256}, "x-max-priority must be a whole number from 0 to 255, not 256"),
+        ({"x-max-priority": -1}, "x-max-priority must be a whole number from 0 to 255, not -1"),
+        ({"x-max-priority": "5"}, "x-max-priority must be a whole number from 0 to 255, not '5'"),
+        ({"x-single-active-consumer": 1}, "x-single-active-consumer must be true or false, not 1"),
+        ({"x-queue-type": "lazy"}, "x-queue-type must be classic or quorum, not 'lazy'"),
         ({"x-queue-type": "quorum", "x-max-priority": 5}, "invalid arg 'x-max-priority' for a queue of type quorum"),
     ],
 )
@@ -53,7 +53,7 @@ def test_stream_is_refused_with_an_alternative() -> None:
 
 def test_unknown_type_is_refused_with_the_names_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TYPES, TOY.name, TOY)
-    with pytest.raises(PreconditionFailed, match=r"x-queue-type=lazy is not known; known are classic, quorum and toy$"):
+    with pytest.raises(PreconditionFailed, match=r"x-queue-type must be classic, quorum or toy, not 'lazy'$"):
         read_features("q", {"x-queue-type": "lazy"})
     assert read_features("q", {"x-queue-type": "play"}).type is TOY
     with pytest.raises(PreconditionFailed, match=r"^queue 'q': invalid arg 'x-expires' for a queue of type toy$"):

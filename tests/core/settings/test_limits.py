@@ -69,14 +69,27 @@ def test_room(settings: dict[str, object], free_bytes: int, percent: float) -> N
             {"disk-underfull": 5},
             "broker: disk-underfull=5 (broker, set by command) needs disk-overfull, which is not set",
         ),
-        ({"disk-overfull": 0}, "broker: disk-overfull=0 would stop everything for ever; use none for no quota"),
-        ({"disk-underfull": 0}, "broker: disk-underfull=0 would stop everything for ever; use none for no quota"),
-        ({"min-disk-free": "120%"}, "broker: min-disk-free=120% is not a share of the file system, 1% to 100%"),
+        (
+            {"disk-overfull": 0},
+            "broker: disk-overfull must be bytes from 1 (such as 64MiB), or none, not 0; 0 would stop everything for "
+            "ever; use none for no quota",
+        ),
+        (
+            {"disk-underfull": 0},
+            "broker: disk-underfull must be bytes from 1 (such as 64MiB), or none, not 0; 0 would stop everything for "
+            "ever; use none for no quota",
+        ),
+        (
+            {"min-disk-free": "120%"},
+            "broker: min-disk-free must be bytes from 0 (such as 64MiB), or none, or 1% to 100% of the file system, "
+            "not '120%'",
+        ),
         (
             {"min-disk-free": "much"},
-            "broker: min-disk-free='much' is not a whole number, or one with a unit such as 64MiB",
+            "broker: min-disk-free must be bytes from 0 (such as 64MiB), or none, or 1% to 100% of the file system, "
+            "not 'much'",
         ),
-        ({"disk-overful": 5}, "unknown setting disk-overful for scope broker; did you mean disk-overfull?"),
+        ({"disk-overful": 5}, "scope broker has no setting 'disk-overful'; did you mean disk-overfull?"),
     ],
 )
 def test_invalid_disk_limit_is_refused_with_a_sentence(settings: dict[str, object], sentence: str) -> None:

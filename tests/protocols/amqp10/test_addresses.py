@@ -494,5 +494,5 @@ def test_exchange_of_that_name_is_not_shadowed() -> None:
 
 
 def test_value_is_true_or_false() -> None:
-    with pytest.raises(PreconditionFailed, match="auto-create=maybe is neither true nor false"):
+    with pytest.raises(PreconditionFailed, match="auto-create must be true or false, not 'maybe'"):
         read_settings("queue", "#", {"auto-create": "maybe"})

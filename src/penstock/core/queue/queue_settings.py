@@ -112,7 +112,7 @@ class Settings:
 def stored(setting: Setting, values: dict[str, SettingValue], otherwise: object) -> Any:
     """Return the stored value of a setting; `otherwise` if the setting is not set."""
     value = values.get(setting.name)
-    return otherwise if value is None else setting.kind.resolved(value)
+    return otherwise if value is None else setting.resolved(value)
 
 
 CONSUMER_TIMEOUT: Final = "consumer-timeout"

@@ -15,8 +15,8 @@ from mypy_extensions import i64
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
 from penstock.errors import NotSupported, PreconditionFailed
 from penstock.flow.level import UNLIMITED
-from penstock.settings.read import FEATURES, PRIORITY_MAX
-from penstock.settings.table import shown
+from penstock.settings.kind import FLAG, Choices
+from penstock.settings.read import FEATURES, MAX_PRIORITY, optional_argument
 
 QUEUE_TYPE: Final = "x-queue-type"
 """Argument of a declaration."""
@@ -149,9 +149,7 @@ def read_type(subject: str, name: str, value: object) -> QueueType:
         return row
     if isinstance(value, str) and value in UNSUPPORTED:
         raise NotSupported(f"{subject}: {name}={value} is not supported; {UNSUPPORTED[value]}")
-    names = list(TYPES)
-    known = f"{', '.join(names[:-1])} and {names[-1]}"
-    raise PreconditionFailed(f"{subject}: {name}={shown(value)} is not known; known are {known}")
+    raise PreconditionFailed(f"{subject}: {Choices(tuple(TYPES), folded=False).fault(name, value)}")
 
 
 def default_type(attributes: Mapping[str, object]) -> QueueType:
@@ -183,8 +181,8 @@ def read_features(queue: str, arguments: dict[str, object]) -> Features:
     if FEATURES.isdisjoint(arguments):
         return PLAIN
     features = Features(
-        _priority(subject, arguments.get("x-max-priority")),
-        _flag(subject, "x-single-active-consumer", arguments.get("x-single-active-consumer")),
+        optional_argument(subject, "x-max-priority", MAX_PRIORITY, arguments, 0),
+        optional_argument(subject, "x-single-active-consumer", FLAG, arguments, False),
         read_type(subject, QUEUE_TYPE, arguments.get(QUEUE_TYPE)),
     )
     for name in features.type.refused_arguments:
@@ -198,21 +196,3 @@ def check_flags(queue: str, features: Features, durable: bool, auto_delete: bool
     flag = features.type.refused_flag(durable, auto_delete, exclusive)
     if flag:
         raise PreconditionFailed(f"queue '{queue}': invalid property '{flag}' for a queue of type {features.type.name}")
-
-
-def _priority(subject: str, value: object) -> int:
-    if value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise PreconditionFailed(f"{subject}: x-max-priority={shown(value, True)} is not a whole number")
-    if value < 0 or value > PRIORITY_MAX:
-        raise PreconditionFailed(f"{subject}: x-max-priority={shown(value)} is not between 0 and {PRIORITY_MAX}")
-    return value
-
-
-def _flag(subject: str, name: str, value: object) -> bool:
-    if value is None:
-        return False
-    if not isinstance(value, bool):
-        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is neither true nor false")
-    return value

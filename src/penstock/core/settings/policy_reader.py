@@ -21,6 +21,7 @@ from penstock.core.settings.policies import (
     compile_work,
 )
 from penstock.errors import BrokerError, PreconditionFailed
+from penstock.settings.kind import unknown_name
 from penstock.settings.read import KEYS_WITHOUT_EFFECT, check_foreign, read_settings, setting_named
 from penstock.settings.table import ALIASES, OURS, POLICY
 from penstock.texts import nearest
@@ -147,7 +148,7 @@ def _is_setting(title: str, key: str) -> bool:
     if key in OURS or key in ALIASES:
         return True
     check_foreign(title, key)
-    near = nearest(key, [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE], cutoff=NEARLY)
-    if near:
-        raise PreconditionFailed(f"{title}: unknown key {key}; did you mean {near}?")
+    known = [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE]
+    if nearest(key, known, cutoff=NEARLY):
+        raise PreconditionFailed(unknown_name(title, "key", key, known))
     return False
