@@ -120,7 +120,7 @@ as well.
 """
 MACHINE_INTEGER = re.compile(r"\b[iu](8|16|32|64)\b")
 """How a module names a type of machine integers. Such arithmetic may differ between Python and C, so the short run has
-the tests of such a module in both forms. The long run and `make unit` have the tests of all compiled modules interpreted.
+tests of such a module in both forms. The long run and `make unit` have tests of all compiled modules interpreted.
 """
 SMOKE = (
     "tests/server/test_server.py",
