@@ -33,8 +33,8 @@ from typing import IO
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
-AT_ONCE = (os.cpu_count() or 2) + 2
-"""Checks that run at the same time: more than there are cores, for they wait for half of their time."""
+AT_ONCE = 3 * (os.cpu_count() or 2)
+"""Checks that run at the same time: more than there are cores, because most of them wait for two thirds of their time."""
 SPARK, REST, SMOKE_TEST, BOTH_FORMS = "with Spark", "the rest", "smoke", "in both forms"
 GROUPS = (
     (SPARK, ()),
@@ -52,14 +52,12 @@ GROUPS = (
         ),
     ),
     ("client", ("tests/client/test_*.py", "tests/client/engine/**/test_*.py")),
-    (
-        "repository",
-        ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/logs/test_ids.py"),
-    ),
+    ("sources and sinks", ("tests/spark/**/test_*.py",)),
     ("other brokers", ("tests/checklists/**/test_*.py", "tests/seeds/**/test_*.py")),
     ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
     ("bench and demo", ("tests/bench/**/test_*.py", "tests/client/bench/**/test_*.py", "tests/demo/**/test_*.py")),
     (BOTH_FORMS, ()),
+    ("repository", ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/logs/test_ids.py")),
     ("store", ("tests/store/**/test_*.py",)),
     ("console", ("tests/server/http/console/**/test_*.py",)),
     (SMOKE_TEST, ()),
@@ -80,7 +78,7 @@ GROUPS = (
     ("compat", ("tests/compat/**/test_*.py",)),
 )
 """What is one part, the longest first, so that none is left alone at the end; the rest is what no other part has."""
-NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/spark", "tests/store", "tests/logs/test_ids.py")
+NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/store", "tests/logs/test_ids.py")
 """Tests of what is the same in both forms: they run once, interpreted."""
 WHOLE_BROKER = (
     "tests/server",
@@ -96,6 +94,7 @@ WHOLE_BROKER = (
     "tests/simulation",
     "tests/fuzz",
     "tests/scenarios",
+    "tests/spark",
     "tests/testing",
 )
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""

@@ -176,6 +176,7 @@ def recorded(folder: Path, lies: set[str]) -> list[Record]:
 LOG, COUNT = "messages.sqlite-wal", "messages.commits"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lies",
     [

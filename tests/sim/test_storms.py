@@ -91,6 +91,7 @@ def check_all_told(producers: list[Client]) -> None:
             assert not client.unconfirmed
 
 
+@pytest.mark.slow
 def test_messages_of_a_thousand_producers_are_neither_lost_nor_overrun() -> None:
     trace, consumer = simulate(7, storm)
     for kind in range(len(WINDOWS)):

@@ -31,6 +31,7 @@ def simulated(kind: str, arrivals: float, stop: int, resume: int, seconds: float
     return simulate(workload, settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "theory"), [("exponential", mm1), ("constant", md1)])
 @pytest.mark.parametrize(
     ("arrivals", "stop", "resume"), [(2000, 8, 3), pytest.param(1500, 10, 5, marks=pytest.mark.long)]
