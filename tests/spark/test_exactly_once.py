@@ -34,7 +34,8 @@ def failing_once(folder: Path):
     return pass_on
 
 
-@pytest.mark.parametrize("mode", ["dedup", "transactional"])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["dedup", pytest.param("transactional", marks=pytest.mark.long)])
 def test_batch_of_which_one_task_failed_is_in_the_target_once(spark, broker, checkpoint, tmp_path, mode):
     source, target = broker.declare(), broker.declare()
     broker.publish(source, [b"%d" % number for number in range(ROWS)])
