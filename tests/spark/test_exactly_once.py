@@ -64,8 +64,8 @@ def test_batch_of_which_one_task_failed_is_in_the_target_once(spark, broker, che
     assert broker.depth(source) == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("column", [pytest.param(None, marks=pytest.mark.long), "message_id"])
+@pytest.mark.long
+@pytest.mark.parametrize("column", [None, "message_id"])
 def test_stream_into_two_brokers_is_run_again_once_each_and_with_the_same_brokers(
     spark, broker, second_broker, checkpoint, tmp_path, column
 ):
