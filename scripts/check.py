@@ -4,7 +4,7 @@ Lint, formatting, types and import contracts; the tests interpreted (from ``src`
 Spark. Every check runs, whatever became of those before it.
 
 Tests of a whole broker run once, in the form that is installed, which is what ships; of them the interpreted form runs
-a part that touches every layer. Tests of modules with arithmetic of machine integers run in both forms.
+a part that touches every layer. Tests of modules with machine integers run in both forms.
 
 The tests are cut into parts by folder, and each part is a process of its own: a JVM does not leave one that it has
 entered, and brokers and clients wait for each other most of the time, so that several parts at once take little longer
@@ -13,6 +13,7 @@ than one. What a part says is shown when it has ended.
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -32,8 +33,8 @@ from typing import IO
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
-AT_ONCE = (os.cpu_count() or 2) + 2
-"""Checks that run at the same time: more than there are cores, for they wait for half of their time."""
+AT_ONCE = 3 * (os.cpu_count() or 2)
+"""Checks that run at the same time: more than there are cores, because most of them wait for two thirds of their time."""
 SPARK, REST, SMOKE_TEST, BOTH_FORMS = "with Spark", "the rest", "smoke", "in both forms"
 GROUPS = (
     (SPARK, ()),
@@ -51,14 +52,12 @@ GROUPS = (
         ),
     ),
     ("client", ("tests/client/test_*.py", "tests/client/engine/**/test_*.py")),
-    (
-        "repository",
-        ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/spark/**/test_*.py", "tests/logs/test_ids.py"),
-    ),
+    ("sources and sinks", ("tests/spark/**/test_*.py",)),
     ("other brokers", ("tests/checklists/**/test_*.py", "tests/seeds/**/test_*.py")),
     ("HTTP and commands", ("tests/server/http/test_*.py", "tests/cli/**/test_*.py")),
     ("bench and demo", ("tests/bench/**/test_*.py", "tests/client/bench/**/test_*.py", "tests/demo/**/test_*.py")),
     (BOTH_FORMS, ()),
+    ("repository", ("tests/repo/**/test_*.py", "tests/docs/**/test_*.py", "tests/logs/test_ids.py")),
     ("store", ("tests/store/**/test_*.py",)),
     ("console", ("tests/server/http/console/**/test_*.py",)),
     (SMOKE_TEST, ()),
@@ -79,7 +78,7 @@ GROUPS = (
     ("compat", ("tests/compat/**/test_*.py",)),
 )
 """What is one part, the longest first, so that none is left alone at the end; the rest is what no other part has."""
-NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/spark", "tests/store", "tests/logs/test_ids.py")
+NOTHING_COMPILED = ("tests/repo", "tests/docs", "tests/store", "tests/logs/test_ids.py")
 """Tests of what is the same in both forms: they run once, interpreted."""
 WHOLE_BROKER = (
     "tests/server",
@@ -95,6 +94,7 @@ WHOLE_BROKER = (
     "tests/simulation",
     "tests/fuzz",
     "tests/scenarios",
+    "tests/spark",
     "tests/testing",
 )
 """Tests of a whole broker, through its ports or a simulated network: they run once, compiled where that is possible."""
@@ -114,8 +114,12 @@ ONCE = (*WHOLE_BROKER, *NOT_COMPILED_ITSELF)
 COMPILED_ONLY = (
     "tests/access", "tests/describe", "tests/driver", "tests/management", "tests/operations", "tests/ranges",
 )  # fmt: skip
-"""Tests of compiled modules that have no arithmetic of machine integers; the long run and `make unit` have them
-interpreted as well.
+"""Tests of compiled packages that only count with machine integers; the long run and `make unit` have them interpreted
+as well.
+"""
+MACHINE_INTEGER = re.compile(r"\b[iu](8|16|32|64)\b")
+"""How a module names a type of machine integers. Such arithmetic may differ between Python and C, so the short run has
+tests of such a module in both forms. The long run and `make unit` have tests of all compiled modules interpreted.
 """
 SMOKE = (
     "tests/server/test_server.py",
@@ -141,6 +145,10 @@ the long run have theirs on a disk all the same, and each broker of the long run
 """
 SLOWEST = 10
 """Tests in the list of the slowest ones."""
+SLOW_S, SLOW = 3.0, "slow"
+"""Seconds that a test of the short run may take without the mark. A longer one is reported and fails nothing: the
+seconds depend on the machine and on what runs beside it.
+"""
 INTERPRETED, COMPILED = "interpreted", "compiled"
 
 
@@ -155,6 +163,8 @@ class Outcome:
     note: str = ""
     slowest: tuple[tuple[float, str], ...] = ()
     """Its slowest tests: their seconds and names."""
+    unmarked: tuple[tuple[float, str], ...] = ()
+    """Its tests over SLOW_S without the mark."""
 
     def line(self) -> str:
         """Return the outcome as one line of the summary."""
@@ -236,6 +246,15 @@ def slowest_tests(report: Path) -> tuple[tuple[float, str], ...]:
     return tuple(sorted(((float(case.get("time", "0")), case_name(case)) for case in cases), reverse=True)[:SLOWEST])
 
 
+def unmarked_tests(report: Path) -> tuple[tuple[float, str], ...]:
+    """Return the tests of a part that took more than SLOW_S and have no mark that says so (tests/conftest.py)."""
+    if not report.exists():
+        return ()
+    cases = [case for case in ElementTree.parse(report).iter("testcase") if float(case.get("time", "0")) > SLOW_S]
+    without = [case for case in cases if case.find(f"properties/property[@name='{SLOW}']") is None]
+    return tuple((float(case.get("time", "0")), case_name(case)) for case in without)
+
+
 def case_name(case: ElementTree.Element) -> str:
     """Return the file and the name of a test in a JUnit report."""
     return f"{case.get('classname', '').removeprefix('tests.')}::{case.get('name', '')}"
@@ -287,7 +306,8 @@ def tests(part: Part, long: bool, folder: Path | None) -> Check:
                 words += ["-o", "pythonpath=."]
             code, seconds, cpu_seconds = run(words, output, environment, LIMIT_LONG if long else LIMIT)
             note = "aborted, for it did not end" if code == ABORTED else counts(report)
-            return Outcome(title(part), code == 0, seconds, cpu_seconds, note, slowest_tests(report))
+            unmarked = () if long else unmarked_tests(report)
+            return Outcome(title(part), code == 0, seconds, cpu_seconds, note, slowest_tests(report), unmarked)
 
     return check
 
@@ -300,6 +320,21 @@ def all_files() -> set[str]:
 def below(files: Iterable[str], places: Iterable[str]) -> set[str]:
     """Return those of the files that are below one of these folders, or whose path has one of these patterns."""
     return {file for file in files if any(fnmatch(file, place) or file.startswith(f"{place}/") for place in places)}
+
+
+def machine_integers(file: str) -> bool:
+    """Tell whether the module that a file of tests mirrors has machine integers."""
+    path = Path(file)
+    module = SOURCES / "penstock" / path.parent.relative_to("tests") / path.name.removeprefix("test_")
+    return module.is_file() and MACHINE_INTEGER.search(module.read_text()) is not None
+
+
+def in_both_forms(files: Iterable[str], long: bool) -> set[str]:
+    """Return the files that run interpreted although they run compiled: in the long run all of compiled modules."""
+    files = set(files)
+    once = (*ONCE, *NOTHING_COMPILED) if long else (*ONCE, *NOTHING_COMPILED, *COMPILED_ONLY)
+    both = files - below(files, once)
+    return both if long else {file for file in both if machine_integers(file)}
 
 
 def parts(form: str, paths: Iterable[str]) -> list[Part]:
@@ -326,8 +361,7 @@ def all_parts(form: str, long: bool = False) -> list[Part]:
     else:
         found += parts(COMPILED, every - below(every, NOTHING_COMPILED))
         found += parts(INTERPRETED, below(every, NOTHING_COMPILED))
-        once = (*ONCE, *NOTHING_COMPILED) if long else (*ONCE, *NOTHING_COMPILED, *COMPILED_ONLY)
-        found.append(Part(BOTH_FORMS, INTERPRETED, tuple(sorted(every - below(every, once))), second=True))
+        found.append(Part(BOTH_FORMS, INTERPRETED, tuple(sorted(in_both_forms(every, long))), second=True))
         found.append(Part(SMOKE_TEST, INTERPRETED, SMOKE))
     names = [name for name, _ in GROUPS]
     return sorted(found, key=lambda part: names.index(part.name))
@@ -396,6 +430,10 @@ def summary(outcomes: list[Outcome], seconds: float) -> int:
     if slowest:
         print("\nSlowest tests")
         print("\n".join(f"  {duration:6.1f} s  {name}" for duration, name in slowest))
+    unmarked = sorted((test for outcome in outcomes for test in outcome.unmarked), reverse=True)
+    if unmarked:
+        print(f"\nOver {SLOW_S:g} s without the mark `{SLOW}`")
+        print("\n".join(f"  {duration:6.1f} s  {name}" for duration, name in unmarked))
     failed = [outcome.name for outcome in outcomes if outcome.passed is False]
     verdict = f"FAILED: {', '.join(failed)}" if failed else "All checks passed"
     print(f"{verdict} ({seconds:.0f} s).", flush=True)

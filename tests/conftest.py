@@ -60,9 +60,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep the garbage collector from looking at thousands of tests again and again; prepare for those with Spark."""
+    """Keep the garbage collector from looking at thousands of tests again and again; prepare Java and the report."""
     forget_survivors()
     provide_java(session)
+    report_slow_marks(session)
 
 
 @pytest.hookimpl(trylast=True)
@@ -92,6 +93,13 @@ def provide_java(session: pytest.Session) -> None:
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
         os.environ.setdefault(name, SHORT_RUN)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def report_slow_marks(session: pytest.Session) -> None:
+    """Write the mark `slow` into the report of its tests: scripts/check.py names long tests without the mark."""
+    for item in session.items:
+        if item.get_closest_marker("slow") is not None:
+            item.user_properties.append(("slow", ""))
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 T = TypeVar("T")
 
 CI, SECOND, NIGHTLY = "ci", "second", "nightly"
-SHARES = {CI: 8, SECOND: 40, NIGHTLY: 1}
+SHARES = {CI: 20, SECOND: 40, NIGHTLY: 1}
 """By which examples are divided."""
 
 # Shared machines are slow at times; a deadline per example, or for making examples, would fail for that alone.
 _SLOW = [HealthCheck.too_slow]
-settings.register_profile(CI, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=20)
+settings.register_profile(CI, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=10)
 settings.register_profile(SECOND, deadline=None, suppress_health_check=_SLOW, print_blob=True, max_examples=5)
 settings.register_profile(NIGHTLY, deadline=None, suppress_health_check=_SLOW, print_blob=True)
 
@@ -33,5 +33,5 @@ def sample(cases: Sequence[T]) -> Sequence[T]:
 
 
 def examples(count: int) -> int:
-    """Return how many examples to try where the long run tries `count`: a fifth of them, or a fifteenth."""
+    """Return how many examples to try where the long run tries `count`: a part, by the profile."""
     return -(-count // SHARES[settings.get_current_profile_name()])

@@ -7,6 +7,8 @@ import signal
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import pytest
+
 from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command
 from tests.support.commands import refused, run, started
 
@@ -39,6 +41,7 @@ def test_soak_has_the_drift_of_a_run(broker: BrokerProcess) -> None:
     assert answer["rows"][2]["missing"] == 0
 
 
+@pytest.mark.slow
 def test_flow_prints_the_scorecard_of_the_experiments_that_are_asked_for(broker: BrokerProcess) -> None:
     out = run(broker, "bench", "flow", "--only", "overshoot", "--quiet")
     assert out.splitlines()[1].split()[:2] == ["case", "goal"]
@@ -46,6 +49,7 @@ def test_flow_prints_the_scorecard_of_the_experiments_that_are_asked_for(broker:
     assert out.splitlines()[2].endswith("met")
 
 
+@pytest.mark.long
 def test_flow_plots_the_depth_of_eight_publishers(broker: BrokerProcess, tmp_path: Path) -> None:
     plot = tmp_path / "flow.svg"
     words = ("bench", "flow", "--only", "equal", "--only", "greedy", "--for", "0.3", "--plot", str(plot), "--json")
@@ -60,6 +64,7 @@ def test_queues_of_runs_are_deleted(broker: BrokerProcess) -> None:
     assert "penstock-bench-" not in run(broker, "list", "queues")
 
 
+@pytest.mark.slow
 def test_interrupted_run_ends_at_once_and_deletes_its_queue(broker: BrokerProcess) -> None:
     with started(broker, "bench", "latency", "--for", "600", "--rate", "100") as process:
         assert "100 B, window 1,000, 100/s" in process.stderr.readline()

@@ -12,6 +12,7 @@ from penstock.errors import PenstockError
 from tests.support.brokers import serving
 
 
+@pytest.mark.slow
 def test_broker_that_is_lost_is_an_error_and_the_next_question_connects_again(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         feed = Feed(broker.url)

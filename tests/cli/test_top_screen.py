@@ -67,6 +67,7 @@ def test_screen_shows_blocked_queues_first_and_obeys_its_keys(busy: BrokerProces
     publisher.communicate()
 
 
+@pytest.mark.slow
 def test_wide_screen_and_printed_top_have_sparklines_of_depth_and_gate(busy: BrokerProcess) -> None:
     publisher = started(busy, "publish", "full", *"abcdef")
     eventually(lambda: "is blocked" in busy.why("full"), "its publisher is blocked")

@@ -113,6 +113,7 @@ def test_deleted_reply_queue_is_reported_at_once() -> None:
         connection.close()
 
 
+@pytest.mark.slow
 @both_protocols
 def test_connection_whose_broker_has_gone_is_closed_without_an_error(tmp_path: Path, protocol: str) -> None:
     with serving(tmp_path) as broker:

@@ -84,6 +84,7 @@ class Killed:
         return found
 
 
+@pytest.mark.slow
 @both_protocols
 async def test_messages_around_a_kill_are_there_once_and_in_order(
     tmp_path: Path, protocol: str, kill_rounds: int
@@ -94,8 +95,11 @@ async def test_messages_around_a_kill_are_there_once_and_in_order(
         assert await Killed(folder).run(protocol, round) == list(range(MESSAGES)), f"round {round}"
 
 
+@pytest.mark.slow
 @needs_postgres
-@pytest.mark.parametrize("has_standby", [False, True], ids=["restart", "standby"])
+@pytest.mark.parametrize(
+    "has_standby", [pytest.param(False, id="restart", marks=pytest.mark.long), pytest.param(True, id="standby")]
+)
 @both_protocols
 async def test_messages_around_a_kill_are_in_postgresql_once_and_in_order(
     tmp_path: Path, protocol: str, has_standby: bool, kill_rounds: int

@@ -94,6 +94,7 @@ def test_signature_at_run_time_takes_any_keyword() -> None:
         penstock.sync.connect("amqp://", windw=5)  # type: ignore[call-arg]
 
 
+@pytest.mark.long
 def test_misspelt_keyword_is_found_by_a_type_checker(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

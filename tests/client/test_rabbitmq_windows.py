@@ -11,7 +11,7 @@ from bench.brokers import RABBITMQ, BrokerUnavailable, RabbitmqNode
 from bench.brokers import Broker as RunningBroker
 from tests.client.conversations import fresh
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 KIB = 1024
 

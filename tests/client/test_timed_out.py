@@ -103,6 +103,7 @@ def blocked_rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     broker.stop()
 
 
+@pytest.mark.long
 async def test_message_that_rabbitmq_has_not_answered_is_a_confirm_timeout(blocked_rabbitmq: str) -> None:
     async with penstock.connect(blocked_rabbitmq) as connection:
         assert connection.protocol == "amqp091"

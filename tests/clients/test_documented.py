@@ -99,6 +99,7 @@ def test_kombu_gets_the_reason_before_it_raises(own_broker: BrokerProcess, capsy
     names["connection"].release()
 
 
+@pytest.mark.slow
 def test_celery_knows_whether_a_task_is_in_its_queue(own_broker: BrokerProcess) -> None:
     code = snippet("docs/celery.md", "# Celery", own_broker)
     documented = '{"capacity-messages": 1000, "hold-deadline": 2}'

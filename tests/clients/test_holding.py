@@ -1,8 +1,11 @@
-"""All clients of AMQP 0-9-1 side by side: held for some seconds (PENSTOCK_HOLD_S), and refused at the deadline."""
+"""All clients of AMQP 0-9-1 side by side: held for some seconds (PENSTOCK_HOLD_S), and refused at the deadline.
+
+Each is a process, some with a JVM that compiles its program. The short run holds each client in one way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -24,9 +27,24 @@ from tests.support.stalls import undisturbed
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400 + 2 * HOLD_S)]
 
-every_client = pytest.mark.parametrize(
-    ("client", "way"), CASES, ids=[f"{client.name}-{way}".replace(" ", "-") for client, way in CASES]
-)
+WITHOUT_CONFIRMS = "py-amqp"
+"""The client that the short run holds without confirms too."""
+REFUSED = ("pika", WITHOUT_CONFIRMS, "amqplib")
+"""Clients that the short run refuses; it holds all."""
+
+
+def clients(short: Callable[[Client, str], bool]) -> pytest.MarkDecorator:
+    """Return the parameters of a test: each client in each way, those that are not `short` in the long run only."""
+    cases = [
+        pytest.param(
+            client, way,
+            id=f"{client.name}-{way}".replace(" ", "-"), marks=() if short(client, way) else pytest.mark.long,
+        )
+        for client, way in CASES
+    ]  # fmt: skip
+    return pytest.mark.parametrize(("client", "way"), cases)
+
+
 STALL_S = 0.8
 """Of a broker that serves all of these clients at once, beside their processes."""
 Holds = dict[tuple[str, Client, str], "Future[Held | Refused]"]
@@ -73,13 +91,13 @@ def check(seen: Held, way: str) -> None:
     assert seen.failed == []
 
 
-@every_client
+@clients(lambda client, way: way == client.ways[0] or client.name == WITHOUT_CONFIRMS)
 def test_held_client_lives_and_goes_on(holds: Holds, client: Client, way: str) -> None:
     client.skip_if_missing()
     assert isinstance(holds["hold_well", client, way].result(), Held)
 
 
-@every_client
+@clients(lambda client, way: client.name in REFUSED)
 def test_client_is_refused_at_the_deadline(holds: Holds, client: Client, way: str) -> None:
     client.skip_if_missing()
     seen = holds["refuse", client, way].result()

@@ -72,6 +72,7 @@ def with_orders(broker: BrokerProcess, flow_log: Path) -> None:
     eventually(lambda: any(sample.search(file.read_text()) for file in flow_log.iterdir()), "a sample of the queue")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_guide_works_command_by_command(page: str, prepared: BrokerProcess, tmp_path: Path) -> None:
     text = text_of(page)

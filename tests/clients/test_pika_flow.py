@@ -88,6 +88,7 @@ def test_blocked_connection_timeout_ends_the_connection_as_pika_documents(
     assert take(channel, name, 5) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_held_publish_is_refused_at_the_deadline_and_is_not_in_the_queue(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
@@ -157,6 +158,7 @@ def test_channel_without_confirms_is_closed_with_506_at_the_hold_deadline(
     assert channel.basic_get(name)[0] is None
 
 
+@pytest.mark.slow
 def test_publishes_without_confirms_are_not_lost_while_the_queue_moves(
     broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:

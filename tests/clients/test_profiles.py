@@ -1,4 +1,7 @@
-"""How each client names itself and obeys a stop: the table in connections/client_profiles.py."""
+"""How each client names itself and obeys a stop: the table in connections/client_profiles.py.
+
+The short run has a client of each kind.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,22 @@ from tests.support.recording_relay import (
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
-every_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name.replace(" ", "-"))
 
-ANSWER_FLOW = {"py-amqp", "kombu", "amqpstorm", "RabbitMQ's Java client", "amqp091-go"}
-"""Who sends channel.flow-ok. All but the Java client go on publishing nevertheless."""
-OBEY = {"RabbitMQ's Java client"}
-"""Who publishes nothing until the next channel.flow."""
+def clients(*short: str) -> pytest.MarkDecorator:
+    """Return the parameter of a test: each client, all but those of these names in the long run only."""
+    cases = [
+        pytest.param(client, id=client.name.replace(" ", "-"), marks=() if client.name in short else pytest.mark.long)
+        for client in CLIENTS
+    ]
+    return pytest.mark.parametrize("client", cases)
+
+
+ANSWER_FLOW = {
+    "py-amqp", "kombu", "amqpstorm", "RabbitMQ's Java client", "Spring AMQP", "reactor-rabbitmq", "amqp091-go",
+}  # fmt: skip
+"""Who sends channel.flow-ok. All but the Java clients go on publishing nevertheless."""
+OBEY = {"RabbitMQ's Java client", "Spring AMQP", "reactor-rabbitmq"}
+"""Who publishes nothing until the next channel.flow: the Java client, and what is made with it."""
 STOP_FOR_GOOD = {"lapin"}
 """Who publishes and acknowledges nothing any more, and answers only if it has nothing else to write."""
 ECHO = {"php-amqplib"}
@@ -118,7 +131,7 @@ def publishing(broker: BrokerProcess, client: Client, way: str) -> Iterator[Publ
         channel.queue_delete(beside)
 
 
-@every_client
+@clients("pika", "py-amqp", "amqpstorm", "librabbitmq", "rabbitmq-client")
 def test_connection_blocked_stops_each_client_as_its_profile_says(broker: BrokerProcess, client: Client) -> None:
     """One that goes on is looked at without confirms where it can, for its publishes wait for nothing then."""
     way = client.ways[0 if client.name in STOP_WRITING | THROW else -1]
@@ -153,7 +166,7 @@ def writes_nothing(seen: Publishing) -> None:
     assert (seen.publishes(), seen.acknowledgements()) == before
 
 
-@every_client
+@clients("aio-pika", "kombu", "RabbitMQ's Java client", "amqplib")
 def test_channel_flow_stops_only_clients_that_obey(broker: BrokerProcess, client: Client) -> None:
     with publishing(broker, client, client.ways[0 if client.name in BREAK | ECHO | STOP_FOR_GOOD else -1]) as seen:
         properties = seen.properties()

@@ -53,6 +53,7 @@ def published_by_pika(broker: BrokerProcess, queue: str, properties: dict[str, A
         channel.queue_delete(queue)
 
 
+@pytest.mark.slow
 def test_rate_of_a_user_is_exceeded_in_no_second(own_broker: BrokerProcess) -> None:
     own_broker.command("users", "set", "guest", "--each-producer", f"producerMaxRate={RATE}")
     published_by_pika(own_broker, "q")

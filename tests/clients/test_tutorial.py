@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.brokers import BrokerProcess
 from tests.support.walkthrough import Step, Walkthrough, shows, steps
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "first-hour.md").read_text()
 
 
+@pytest.mark.slow
 def test_first_hour_works_command_by_command(own_broker: BrokerProcess, tmp_path: Path) -> None:
     before_spark = steps(PAGE.partition("## A Spark query as the brake")[0])
     assert len(before_spark) > 10

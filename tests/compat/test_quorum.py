@@ -141,6 +141,7 @@ def delayed(channel: BlockingChannel, endpoint: str, seconds: int) -> None:
     channel.basic_publish(level_of(HIGHEST), f"{key}.{endpoint}", str(seconds).encode(), properties, mandatory=True)
 
 
+@pytest.mark.slow
 def test_delays_of_nservicebus_pass_their_levels(channel: BlockingChannel, delays: str) -> None:
     delayed(channel, delays, 2**HIGHEST)
     delayed(channel, delays, 3)

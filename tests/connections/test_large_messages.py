@@ -58,6 +58,7 @@ def test_partial_message_with_a_store_counts_only_the_incomplete_piece(driver: B
     assert client.connection.pausing.pieces.unwritten == 0
 
 
+@pytest.mark.once
 def test_input_waits_for_the_store_and_goes_on(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q").confirm()

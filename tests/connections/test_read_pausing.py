@@ -106,3 +106,13 @@ def test_publisher_that_also_consumes_is_read_with_any_share() -> None:
     peer.consume("other")
     assert not peer.connection.may_pause()
     assert peer.connection.readable() == UNLIMITED
+
+
+def test_share_of_a_consuming_publisher_refuses_nothing_below_its_hold_budget() -> None:
+    driver, peer, _ = slow_queue()
+    peer.declare("other")
+    peer.consume("other")
+    pausing, hold_bytes = peer.connection.pausing, driver.connection_limits.hold_bytes
+    assert pausing.has_share()
+    assert pausing.budget.share(105.0) < hold_bytes
+    assert pausing.budget.bound >= hold_bytes

@@ -1,4 +1,7 @@
-"""The documentation as a site: built strictly, with links that lead somewhere, and nothing fetched from elsewhere."""
+"""The documentation as a site: built strictly, with links that lead somewhere, and nothing fetched from elsewhere.
+
+The short run has links and navigation of the documents themselves: tests/repo/test_documents.py.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,7 @@ def dead(pages: dict[Path, str]) -> Iterator[tuple[str, str]]:
                     yield page.name, link
 
 
+@pytest.mark.long
 def test_site_has_a_page_for_every_document(site: Path) -> None:
     documents = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
     made = {path.relative_to(site) for path in site.rglob("*.html")}
@@ -64,17 +68,20 @@ def test_site_has_a_page_for_every_document(site: Path) -> None:
     assert {Path("contributing.html"), Path("changelog.html"), Path("decisions/index.html")} <= made
 
 
+@pytest.mark.long
 def test_site_has_no_dead_link(pages: dict[Path, str]) -> None:
     assert len(pages) > 100
     assert list(dead(pages)) == []
 
 
+@pytest.mark.long
 def test_site_fetches_nothing_from_elsewhere(site: Path, pages: dict[Path, str]) -> None:
     assert {found for text in pages.values() for found in FETCHED.findall(text)} == set()
     styles = "".join(path.read_text() for path in site.rglob("*.css"))
     assert re.findall(r"url\(\"?(?:https?:)?//[^)]*|@import[^;]*", styles) == []
 
 
+@pytest.mark.long
 def test_diagrams_are_drawn_with_a_script_of_the_site(site: Path, pages: dict[Path, str]) -> None:
     drawn = {path: text.count('<pre class="mermaid">') for path, text in pages.items() if 'class="mermaid"' in text}
     written = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md")).count("\n```mermaid\n")
@@ -93,6 +100,7 @@ def test_diagrams_are_drawn_with_a_script_of_the_site(site: Path, pages: dict[Pa
         assert [url for url in asked if not url.startswith(site.as_uri())] == []
 
 
+@pytest.mark.long
 def test_table_that_is_made_of_the_code_is_a_table(pages: dict[Path, str]) -> None:
     (amqp10,) = [text for path, text in pages.items() if path.name == "amqp10.html"]
     assert "<th>from AMQP 1.0</th>" in amqp10

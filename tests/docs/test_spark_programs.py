@@ -46,6 +46,12 @@ def test_program_with_spark_is_run_or_has_a_reason() -> None:
     assert not RUN.keys() & NOT_RUN.keys()
 
 
+def test_blocks_of_pages_with_spark_compile() -> None:
+    for page in RUN.keys() - {each for each in RUN if each.endswith(".py")}:
+        for number, (_, code) in enumerate(BLOCK.findall((ROOT / page).read_text())):
+            compile(code, f"{page}, block {number}", "exec")
+
+
 def test_tests_of_programs_with_spark_exist_and_name_their_program() -> None:
     for program, test in RUN.items():
         file, _, name = test.partition("::")

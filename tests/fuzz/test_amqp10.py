@@ -66,6 +66,7 @@ class Nodes(World):
         super().step()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0 if SECONDS or INPUTS > 100_000 else 400)
 def test_amqp10_input_of_any_kind_at_most_ends_its_connection() -> None:
     """Every input in turn; after each life of the broker its objects are counted."""

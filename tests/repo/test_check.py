@@ -46,10 +46,27 @@ def test_files_run_once_interpreted_where_nothing_is_compiled(check: ModuleType,
 def test_files_run_in_the_forms_that_they_are_for(check: ModuleType, long: bool) -> None:
     files = files_of(check, long)
     same = check.below(files, check.NOTHING_COMPILED)
-    once = check.below(files, check.ONCE if long else (*check.ONCE, *check.COMPILED_ONLY))
     compiled = {("compiled", path) for path in files - same}
-    interpreted = {("interpreted", path) for path in (files - once) | same | set(check.SMOKE)}
+    interpreted = {("interpreted", path) for path in check.in_both_forms(files, long) | same | set(check.SMOKE)}
     assert runs(check, "compiled", long) == Counter(compiled | interpreted)
+
+
+@pytest.mark.parametrize(
+    ("file", "short", "long"),
+    [
+        ("tests/flow/test_gate.py", True, True),
+        ("tests/wire/amqp10/test_frames.py", True, True),
+        ("tests/flow/test_lost_wakeups.py", False, True),
+        ("tests/ranges/test_columns.py", False, True),
+        ("tests/server/test_server.py", False, False),
+        ("tests/store/test_store.py", False, False),
+    ],
+    ids=["machine-integers", "folder-below", "no-module-of-its-name", "compiled-only", "whole-broker", "not-compiled"],
+)
+def test_tests_of_modules_with_machine_integers_run_in_both_forms(
+    check: ModuleType, file: str, short: bool, long: bool
+) -> None:
+    assert (file in check.in_both_forms([file], False), file in check.in_both_forms([file], True)) == (short, long)
 
 
 def test_folders_of_the_long_run_have_tests(check: ModuleType) -> None:
@@ -86,3 +103,28 @@ def test_summary_names_the_slowest_tests_of_all_parts(
     lines = capsys.readouterr().out.splitlines()
     assert lines[lines.index("Slowest tests") + 1 :][:2] == ["    29.5 s  other", "    29.0 s  core.test_vhost::t29"]
     assert check.slowest_tests(tmp_path / "none") == ()
+
+
+def test_summary_names_tests_over_the_limit_without_the_mark_and_fails_nothing(
+    check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.xml"
+    marked = '<properties><property name="slow" value="" /></properties>'
+    report.write_text(
+        "<testsuites><testsuite>"
+        '<testcase classname="tests.core.test_vhost" name="short" time="2.9" />'
+        '<testcase classname="tests.core.test_vhost" name="unmarked" time="3.5" />'
+        f'<testcase classname="tests.core.test_vhost" name="marked" time="9">{marked}</testcase>'
+        "</testsuite></testsuites>"
+    )
+    unmarked = check.unmarked_tests(report)
+    assert unmarked == ((3.5, "core.test_vhost::unmarked"),)
+    assert check.unmarked_tests(tmp_path / "none") == ()
+    assert check.summary([check.Outcome("one", True, unmarked=unmarked)], 1.0) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[lines.index("Over 3 s without the mark `slow`") + 1 :][0] == "     3.5 s  core.test_vhost::unmarked"
+
+
+@pytest.mark.slow
+def test_slow_mark_is_a_property_in_the_report_of_the_test(check: ModuleType, request: pytest.FixtureRequest) -> None:
+    assert request.node.user_properties == [(check.SLOW, "")]

@@ -21,6 +21,7 @@ SHORT = pika.BasicProperties(delivery_mode=2, expiration="1500")
 SOME = [str(number) for number in range(50)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jump_s", [HOURS_S, -HOURS_S], ids=["forward", "backward"])
 def test_clock_that_is_set_while_the_broker_runs_makes_nothing_older_or_younger(
     tmp_path: Path, data: str, jump_s: int

@@ -256,6 +256,7 @@ KINDS: list[Callable[[Here], None]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_sockets_that_come_and_go_leave_nothing(here: Here, kind: Callable[[Here], None]) -> None:
     def round_trip() -> None:

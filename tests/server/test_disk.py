@@ -128,6 +128,7 @@ def test_client_is_blocked_while_the_disk_fails_and_refused_at_the_deadline(tmp_
         assert heard[1:] == ["unblocked"]
 
 
+@pytest.mark.slow
 def test_declaration_while_the_disk_fails_is_answered_at_the_hold_deadline(tmp_path: Path, disk: Disk) -> None:
     with kept(tmp_path, disk, "--http", "127.0.0.1:0") as broker:
         set_broker(broker, "hold-deadline=10")
@@ -197,6 +198,7 @@ class SlowWriter:
             self.confirmed += 1
 
 
+@pytest.mark.slow
 def test_event_loop_is_not_slowed_by_a_slow_disk(tmp_path: Path, disk: Disk) -> None:
     """Round trips of transient messages, and `why`, while every fsync takes two seconds; and none is given up.
 
@@ -231,6 +233,7 @@ def test_event_loop_is_not_slowed_by_a_slow_disk(tmp_path: Path, disk: Disk) -> 
         disk.work()
 
 
+@pytest.mark.slow
 def test_connection_lives_while_an_answer_of_its_own_waits_for_a_slow_disk(tmp_path: Path, disk: Disk) -> None:
     """With heartbeats every second: they go out, though nothing else may."""
     with kept(tmp_path, disk) as broker:
@@ -253,6 +256,7 @@ def test_connection_lives_while_an_answer_of_its_own_waits_for_a_slow_disk(tmp_p
         undisturbed(wait, broker)
 
 
+@pytest.mark.slow
 def test_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_path: Path, disk: Disk) -> None:
     with kept(tmp_path, disk) as broker, client_of(broker) as client, client_of(broker) as reader:
         client.channel.queue_declare("q", durable=True)

@@ -57,7 +57,7 @@ def drained(broker: BrokerProcess) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("min_free", ["none", "1MiB", "8MiB"])
+@pytest.mark.parametrize("min_free", ["none", pytest.param("1MiB", marks=pytest.mark.long), "8MiB"])
 def test_broker_that_filled_its_disk_starts_and_drains_with_any_reserve(tmp_path: Path, min_free: str) -> None:
     options = settings(tmp_path, min_free)
     confirmed: list[str] = []

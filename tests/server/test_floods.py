@@ -106,6 +106,7 @@ def test_100_000_declares_in_one_write_are_all_answered_and_others_are_served(br
     assert broker.rss() - before < 64 * MIB
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_declares_without_end_meet_a_bound_that_names_itself(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer, pulse(broker):
@@ -146,6 +147,7 @@ def test_connection_with_thousands_of_bound_queues_ends_without_holding_up_other
         eventually(lambda: queues_of(broker) < 10, "its queues are gone", FLOOD_S)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_crowd_of_200000_consumers_delays_no_newcomer(broker: BrokerProcess) -> None:
     channels, each = 20, 10_000

@@ -214,6 +214,7 @@ def test_large_message_waits_while_its_pieces_cannot_be_written(tmp_path: Path, 
         assert take_all(client.channel, "q", auto_ack=False) == [body]
 
 
+@pytest.mark.slow
 def test_large_message_without_room_on_the_disk_is_not_read_and_frees_its_space(
     tmp_path: Path,
 ) -> None:

@@ -1,4 +1,7 @@
-"""Broker whose event loop hangs while its other threads run: a standby takes over, and the watchdog notices."""
+"""Broker whose event loop hangs while its other threads run: a standby takes over, and the watchdog notices.
+
+The short run has the watch of a simulated loop, and the standby.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,132 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pika
 import pytest
+from typing_extensions import override
 
+from penstock.server import loop_watch
+from penstock.server.event_loop import Readiness
 from penstock.server.loop_watch import HUNG_S
+from penstock.store.store import Leased
 from tests.support.brokers import GRACE, BrokerProcess, eventually, in_background
 from tests.support.pika_helpers import client_of
 from tests.support.postgres import Cluster, needs_postgres
+
+if TYPE_CHECKING:
+    from penstock.server.event_loop import EventLoop
+
+T = TypeVar("T", bound=Callable[..., None])
 
 HANGS = "the loop hangs"
 RELEASED = "is released for a standby"
 SERVED_WITHIN_S = 45.0
 
-pytestmark = [needs_postgres, pytest.mark.slow, pytest.mark.timeout(400)]
+needs_a_store = [needs_postgres, pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+def marked(*marks: pytest.MarkDecorator) -> Callable[[T], T]:
+    """Return a decorator that marks a test."""
+
+    def mark(test: T) -> T:
+        for each in marks:
+            test = each(test)
+        return test
+
+    return mark
+
+
+class CountedLease(Leased):
+    """A lease that counts its releases."""
+
+    releases = 0
+
+    @override
+    def release_lease(self) -> None:
+        self.releases += 1
+
+
+class SimulatedLoop:
+    """An event loop by hand: runs what was posted, unless it hangs; a watch of it, and simulated time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.readiness = Readiness()
+        self.hangs = False
+        self.scheduled = 0
+        self.lease = CountedLease()
+        self._now = 1000.0
+        self._posted: list[Callable[[], None]] = []
+        monkeypatch.setattr(loop_watch.time, "monotonic", lambda: self._now)
+        self.watch = loop_watch.LoopWatch(self.lease, cast("EventLoop", self), self.post)
+
+    def schedule(self) -> None:
+        self.scheduled += 1
+
+    def post(self, call: Callable[[], None]) -> bool:
+        self._posted.append(call)
+        return True
+
+    def usable(self, after_s: float) -> bool:
+        """Let so many seconds pass, the loop do what was posted, and the thread look."""
+        self._now += after_s
+        self.run_posted()
+        return self.watch.look()
+
+    def run_posted(self) -> None:
+        while self._posted and not self.hangs:
+            self._posted.pop(0)()
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> SimulatedLoop:
+    return SimulatedLoop(monkeypatch)
+
+
+def test_lease_of_a_loop_that_runs_is_never_released(simulated: SimulatedLoop) -> None:
+    assert all(simulated.usable(0.5) for _ in range(100))
+    assert (simulated.lease.releases, simulated.readiness.resting) == (0, False)
+
+
+def test_lease_of_a_hung_loop_is_released_once_and_turns_resume_with_the_store(simulated: SimulatedLoop) -> None:
+    for hang in range(1, 3):
+        assert simulated.usable(0.5)
+        simulated.hangs = True
+        found = [simulated.usable(0.5) for _ in range(int(HUNG_S / 0.5) + 5)]
+        assert found == [True] * 19 + [False] * 6, "the call was posted half a second after the last one"
+        assert (simulated.lease.releases, simulated.readiness.resting) == (hang, True)
+        simulated.hangs = False
+        simulated.run_posted()
+        assert simulated.readiness.resting, "the loop runs, and does not have the store yet"
+        simulated.watch.resume()
+        simulated.run_posted()
+        assert (simulated.readiness.resting, simulated.scheduled) == (False, hang)
+
+
+def test_loop_that_hangs_again_before_it_resumes_makes_no_turns(simulated: SimulatedLoop) -> None:
+    simulated.usable(0.5)
+    simulated.hangs = True
+    while simulated.usable(1.0):
+        pass
+    simulated.watch.resume()
+    while simulated.usable(1.0):
+        pass
+    simulated.hangs = False
+    simulated.run_posted()
+    assert (simulated.lease.releases, simulated.readiness.resting, simulated.scheduled) == (2, True, 0)
+
+
+def test_suspended_machine_counts_as_a_second(simulated: SimulatedLoop) -> None:
+    simulated.usable(0.5)
+    simulated.hangs = True
+    assert simulated.usable(0.5)
+    assert simulated.usable(3600.0), "its loop runs before the next look"
+    simulated.hangs = False
+    assert all(simulated.usable(0.5) for _ in range(100))
+    assert simulated.lease.releases == 0
 
 
 class HangingBroker:
@@ -106,6 +219,7 @@ def said(manager: socket.socket) -> list[str]:
     return lines
 
 
+@marked(*needs_a_store)
 def test_standby_serves_while_the_loop_of_the_active_broker_hangs(brokers: Brokers) -> None:
     old = brokers.start()
     active = old.ready()
@@ -133,6 +247,7 @@ def test_standby_serves_while_the_loop_of_the_active_broker_hangs(brokers: Broke
             assert [body for body, _ in other.drain("q")] == ["before", "after"]
 
 
+@marked(*needs_a_store, pytest.mark.long)
 def test_hung_loop_without_a_standby_goes_on_with_its_store(brokers: Brokers) -> None:
     broker = brokers.start()
     active = broker.ready()
@@ -149,6 +264,7 @@ def test_hung_loop_without_a_standby_goes_on_with_its_store(brokers: Brokers) ->
     assert active.stop() == 0
 
 
+@marked(*needs_a_store, pytest.mark.long)
 def test_hung_loop_sends_the_service_manager_no_sign_of_life(brokers: Brokers, tmp_path: Path) -> None:
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -163,6 +279,7 @@ def test_hung_loop_sends_the_service_manager_no_sign_of_life(brokers: Brokers, t
         eventually(lambda: "WATCHDOG=1" in said(manager), "it lives again")
 
 
+@marked(*needs_a_store, pytest.mark.long)
 def test_suspended_process_keeps_its_lease(brokers: Brokers) -> None:
     """Its loop runs as soon as its other threads do; only the server ends sessions that are idle for 30 s."""
     broker = brokers.start()

@@ -205,6 +205,7 @@ def test_malformed_tracestate_of_a_client_is_left_out_without_a_word(
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_collector_that_comes_back_is_logged_about_again(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     receiver.status = 400
     collector = OtlpCollector(receiver.url)

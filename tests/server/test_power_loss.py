@@ -176,7 +176,15 @@ def recorded(folder: Path, lies: set[str]) -> list[Record]:
 LOG, COUNT = "messages.sqlite-wal", "messages.commits"
 
 
-@pytest.mark.parametrize("lies", [set(), {LOG}, {LOG, COUNT}], ids=["as it is", "lies of the log", "lies of both"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lies",
+    [
+        pytest.param(set(), id="as it is"),
+        pytest.param({LOG}, id="lies of the log", marks=pytest.mark.long),
+        pytest.param({LOG, COUNT}, id="lies of both", marks=pytest.mark.long),
+    ],
+)
 def test_confirmed_messages_are_recovered_after_a_power_failure_at_any_point(
     lies: set[str],
 ) -> None:

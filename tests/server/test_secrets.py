@@ -132,6 +132,7 @@ def use_commands(broker: BrokerProcess, tmp_path: Path) -> bytes:
     return said
 
 
+@pytest.mark.slow
 def test_secrets_are_in_no_log_answer_file_command_line_or_dump(tmp_path: Path) -> None:
     settings, data = tmp_path / "penstock.toml", tmp_path / "data"
     settings.write_text(SETTINGS)

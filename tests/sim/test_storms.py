@@ -12,6 +12,7 @@ from collections import Counter
 import pytest
 
 from penstock.connections.connection_limits import ConnectionLimits
+from tests.profiles import thorough
 from tests.support.limited_connections import limits
 from tests.support.simulated_client import Client
 from tests.support.simulated_loop import SimLoop, simulate
@@ -90,13 +91,15 @@ def check_all_told(producers: list[Client]) -> None:
             assert not client.unconfirmed
 
 
+@pytest.mark.slow
 def test_messages_of_a_thousand_producers_are_neither_lost_nor_overrun() -> None:
     trace, consumer = simulate(7, storm)
     for kind in range(len(WINDOWS)):
         names = [f"p{number}" for number in range(kind, PRODUCERS, len(WINDOWS))]
         assert unfairness(consumer.order, names, MESSAGES) <= 2
-    again, _ = simulate(7, storm)
-    assert trace == again, "the same seed gave another run"
+    if thorough():  # The next test holds it too.
+        again, _ = simulate(7, storm)
+        assert trace == again, "the same seed gave another run"
 
 
 async def storm_with_disconnects(loop: SimLoop) -> str:
@@ -152,7 +155,7 @@ async def cuts(consumer: SlowConsumer) -> None:
         await consumer.come_back()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_confirmed_messages_arrive_in_a_storm_of_disconnects(seed: int) -> None:
     assert simulate(seed, storm_with_disconnects) == simulate(seed, storm_with_disconnects)
 

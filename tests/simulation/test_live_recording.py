@@ -1,4 +1,7 @@
-"""Recorded loads of a real broker and real clients, beside their replays with the same capacity and with others."""
+"""Recorded loads of a real broker and real clients, beside their replays with the same capacity and with others.
+
+The short run replays made-up logs: tests/simulation/test_recording.py.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from penstock.logs import flowlog
 from penstock_simulation.recording import Recording, record
 from tests.support.brokers import serving
 from tests.support.raw_channel import Connection
+
+pytestmark = pytest.mark.long
 
 WINDOW, STEP = 30, 10
 CAPACITY, RESUME = 200, 50
@@ -125,10 +130,7 @@ def overload(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return live(tmp_path_factory.mktemp("recorded"), CAPACITY, RESUME, [publish] * 2, consume)
 
 
-@pytest.mark.once
-def test_replay_of_an_overload_has_its_window_steps_and_crossings(
-    overload: Path,
-) -> None:
+def test_replay_of_an_overload_has_its_window_steps_and_crossings(overload: Path) -> None:
     end = end_of(overload)
     found = recorded(overload, end)
     assert (found.window, found.step) == (WINDOW, STEP)
@@ -139,7 +141,6 @@ def test_replay_of_an_overload_has_its_window_steps_and_crossings(
         assert simulated[measure] == pytest.approx(measured[measure], rel=0.35), measure
 
 
-@pytest.mark.once
 def test_replay_of_an_overload_with_another_capacity_is_marked_as_a_bound(overload: Path, tmp_path: Path) -> None:
     for capacity in (CAPACITY // 2, 2 * CAPACITY):
         answer = replayed(overload, capacity, end_of(overload))
@@ -151,7 +152,6 @@ def test_replay_of_an_overload_with_another_capacity_is_marked_as_a_bound(overlo
         assert answer["changed"]["outcome"]["closed"] == pytest.approx(closed, rel=0.35)
 
 
-@pytest.mark.once
 def test_replay_of_a_load_without_blocks_predicts_half_and_double_the_capacity(tmp_path: Path) -> None:
     log = live(tmp_path / "recorded", WAVE_CAPACITY, WAVE_RESUME, [publish_wave], consume_wave)
     assert recorded(log).crossings == 0

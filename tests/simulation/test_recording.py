@@ -349,6 +349,7 @@ def test_window_and_step_are_those_of_the_log() -> None:
     assert record(log(), "orders").candidate().window == 1000
 
 
+@pytest.mark.slow
 def test_recording_of_blocked_producers_gives_bounds(tmp_path: Path) -> None:
     records = [*log(), of_producer("blocked", 4), of_producer("unblocked", 8), of_producer("brief-blocks", 13,
                count=5, brief_s=1.0), of_producer("gate-closed", 4), of_producer("gate-opened", 8)]  # fmt: skip

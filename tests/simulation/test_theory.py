@@ -31,8 +31,11 @@ def simulated(kind: str, arrivals: float, stop: int, resume: int, seconds: float
     return simulate(workload, settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "theory"), [("exponential", mm1), ("constant", md1)])
-@pytest.mark.parametrize(("arrivals", "stop", "resume"), [(2000, 8, 3), (1500, 10, 5)])
+@pytest.mark.parametrize(
+    ("arrivals", "stop", "resume"), [(2000, 8, 3), pytest.param(1500, 10, 5, marks=pytest.mark.long)]
+)
 def test_cycle_return_time_and_time_above_stop(
     kind: str, theory: Theory, arrivals: float, stop: int, resume: int
 ) -> None:

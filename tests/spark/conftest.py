@@ -175,7 +175,11 @@ def spark():
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
+    gateway = session.sparkContext._gateway
     session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # The JVM ends with its input, and the processor time of a part has that of the JVM.
+    gateway.proc.wait(60)
 
 
 @pytest.fixture

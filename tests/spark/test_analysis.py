@@ -17,6 +17,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.logs import flowlog
@@ -173,6 +174,7 @@ def released(records: list[Record], window: Window) -> Iterator[tuple[str, float
                     yield record["gate"], record["mono"] - before["mono"]
 
 
+@pytest.mark.long
 def test_analysis_agrees_with_a_plain_loop(spark, tmp_path: Path) -> None:
     runs = made_up(11)
     folder = write(tmp_path / "log", runs, torn=True)
@@ -290,7 +292,11 @@ class Told(Silent):
         self.steps.append(words)
 
 
-def test_analysis_of_a_brokers_log_and_of_another_one_is_a_page_with_all_plots(spark, tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("with_spark", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_analysis_of_a_brokers_log_and_of_another_one_is_a_page_with_all_plots(
+    spark, tmp_path: Path, with_spark: bool
+) -> None:
     with running(data=tmp_path / "data") as broker:
         queue = broker.declare(capacity_messages=5, stop_messages=2, resume_messages=1)
 
@@ -308,7 +314,8 @@ def test_analysis_of_a_brokers_log_and_of_another_one_is_a_page_with_all_plots(s
             until(lambda: sum(each["settled_messages"] for each in records("depth")) == 4, "a sample of the end")
     other = write(tmp_path / "other", made_up(12), torn=True)
     steps: list[str] = []
-    found = analyze(spark, [tmp_path / "data", other], tmp_path / "out", progress=Told(steps))
+    session = spark if with_spark else None
+    found = analyze(session, [tmp_path / "data", other], tmp_path / "out", progress=Told(steps))
     (row,) = [row for row in found.queues if row["queue"] == queue]
     assert (row["in_messages"], row["out_messages"], row["settled_messages"]) == (4, 4, 4)
     assert row["in_bytes"] == sum(each["in_bytes"] for each in records("depth")) > 4000
@@ -328,7 +335,7 @@ def test_analysis_of_a_brokers_log_and_of_another_one_is_a_page_with_all_plots(s
     assert "1 line could not be read" in checker.text
     assert queue in checker.text
     assert not (tmp_path / "out" / "staged").exists()
-    assert spark.read.parquet(str(tmp_path / "out" / "tables" / "queues")).count() == 4
+    assert pq.read_table(tmp_path / "out" / "tables" / "queues").num_rows == 4
     assert any("was closed for" in line for line in summary(found))
 
 
@@ -394,6 +401,7 @@ def test_compacted_logs_are_read_as_the_logs_themselves(spark, tmp_path: Path) -
         compact([tmp_path / "archive"], tmp_path / "other")
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_analysis_with_a_sentence_and_removes_staged_files(spark, tmp_path: Path) -> None:
     log, output = write(tmp_path / "log", made_up(15)), tmp_path / "out"
     words = ["analyze", str(log), "--output", str(output), "--master", "local[1]"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from pyspark_penstock.analysis.logs import Window, find
 from pyspark_penstock.analysis.page import page
 from pyspark_penstock.analysis.plain import SMALL_BYTES, is_small
 from tests.spark.test_analysis import DAY, Record, gate, made_up, small, write
+from tests.support.commands import hear_interrupts
 
 pytestmark = pytest.mark.spark
 __all__ = ["small"]
@@ -78,10 +80,11 @@ def test_tables_of_a_log_in_which_nothing_was_blocked_have_their_columns(tmp_pat
     assert "No gate closed." in page(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queue", "window"),
     [
-        (None, PART),
+        pytest.param(None, PART, marks=pytest.mark.long),
         pytest.param(None, Window(), marks=pytest.mark.long),
         pytest.param("b", PART, marks=pytest.mark.long),
         ("b", Window()),
@@ -129,3 +132,22 @@ def test_small_log_needs_no_java_and_a_larger_one_reports_the_need(tmp_path: Pat
         last.write("\n" * SMALL_BYTES)
     assert not is_small(find([log]))
     assert run().stderr == "penstock: There is no Java.\n"
+
+
+def test_ctrl_c_ends_the_analysis_of_a_small_log_with_a_sentence(tmp_path: Path) -> None:
+    log, output = write(tmp_path / "log", busy(24)), tmp_path / "out"
+    last = log / "flow-99999999.jsonl"
+    os.mkfifo(last)
+    command = [sys.executable, "-m", "pyspark_penstock.analysis", "analyze", str(log), "--output", str(output)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts
+    ) as job:
+        assert job.stderr is not None
+        with last.open("w"):  # It is opened when the analysis reads it, which then waits for its end.
+            os.killpg(job.pid, signal.SIGINT)
+            said = job.stderr.read()
+    assert job.returncode == 130
+    assert "penstock: analyze was interrupted: no page was written, and what was staged is removed\n" in said
+    assert "Traceback" not in said
+    assert not (output / "staged").exists()
+    assert not (output / "index.html").exists()

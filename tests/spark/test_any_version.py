@@ -7,7 +7,7 @@ from typing import Any
 import pyspark
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 READS, WRITES = VERSION >= (4, 2), VERSION >= (4, 1)

@@ -30,6 +30,7 @@ def written(frame: DataFrame, broker, queue: str, **options: str) -> None:
     frame.write.format("penstock").mode("append").options(servers=broker.address, queue=queue, **options).save()
 
 
+@pytest.mark.slow
 def test_errors_of_options_columns_tasks_and_plans_begin_with_a_sentence(spark, broker, tmp_path):
     queue = broker.declare(capacity_messages=5)
     options = {"servers": broker.address, "subscribe": queue, "cursor": "bad"}
@@ -65,6 +66,7 @@ def test_errors_of_options_columns_tasks_and_plans_begin_with_a_sentence(spark, 
     )
 
 
+@pytest.mark.long
 def test_join_of_a_frame_with_itself_says_that_it_needs_two_cursors(spark, broker, queue, tmp_path):
     broker.publish(queue, [b"%d" % number for number in range(10)])
     options = {"servers": broker.address, "subscribe": queue, "columns": "sequence,value"}

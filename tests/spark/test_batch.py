@@ -163,6 +163,7 @@ def test_range_is_all_that_a_planned_read_pins(broker, batch_of, stream_of):
     assert values(reader, partitions) == [b"3", b"4"]
 
 
+@pytest.mark.slow
 def test_finished_read_holds_nothing_after_its_grace(broker, batch_of, stream_of):
     queue = queue_of(broker, 9)
     stream = stream_of(queue, "reads-on")

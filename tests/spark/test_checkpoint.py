@@ -79,6 +79,7 @@ def read_until_expired(broker: Any, make: Callable[..., Any], **fields: object) 
     return end
 
 
+@pytest.mark.slow
 def test_checkpoint_of_an_expired_cursor_is_refused_with_the_expiry():
     with running() as broker, stopped_readers() as make:
         end = read_until_expired(broker, make)
@@ -116,6 +117,7 @@ def test_cursor_expires_after_a_restart_of_its_broker_and_stays_gone(restarts):
         assert broker.depth("orders") == 2
 
 
+@pytest.mark.slow
 def test_cursor_that_is_restored_idle_expires_without_another_request(restarts):
     with stopped_readers() as make:
         broker = restarts()

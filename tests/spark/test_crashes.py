@@ -41,7 +41,8 @@ query.trigger(processingTime="1 hour").start().awaitTermination()
 """
 
 
-@pytest.mark.parametrize("moment", ["in the sink", pytest.param("after the commit log", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["in the sink", "after the commit log"])
 def test_driver_killed_between_its_sink_and_its_next_question_loses_nothing(spark, broker, queue, tmp_path, moment):
     broker.publish(queue, [b"%d" % number for number in range(250)])
     given = json.dumps([CONF, broker.address, queue, str(tmp_path), moment])

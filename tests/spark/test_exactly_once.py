@@ -34,7 +34,8 @@ def failing_once(folder: Path):
     return pass_on
 
 
-@pytest.mark.parametrize("mode", ["dedup", "transactional"])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["dedup", pytest.param("transactional", marks=pytest.mark.long)])
 def test_batch_of_which_one_task_failed_is_in_the_target_once(spark, broker, checkpoint, tmp_path, mode):
     source, target = broker.declare(), broker.declare()
     broker.publish(source, [b"%d" % number for number in range(ROWS)])
@@ -63,6 +64,7 @@ def test_batch_of_which_one_task_failed_is_in_the_target_once(spark, broker, che
     assert broker.depth(source) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("column", [None, "message_id"])
 def test_stream_into_two_brokers_is_run_again_once_each_and_with_the_same_brokers(
     spark, broker, second_broker, checkpoint, tmp_path, column

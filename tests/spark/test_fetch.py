@@ -59,6 +59,7 @@ def test_columns_of_several_queues_are_those_asked_for(broker, open_reader):
     assert found == [{"queue": queue, "routing_key": queue} for queue in (queues[0], queues[1], queues[1])]
 
 
+@pytest.mark.slow
 def test_hole_of_one_slice_is_reported_with_its_queue(restarts, open_reader, caplog):
     broker = restarts()
     queues = sorted(broker.declare(durable=True) for _ in range(3))

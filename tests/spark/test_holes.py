@@ -28,6 +28,7 @@ def mixed(broker):
 LEFT = [b"1", b"2", b"3", b"7", b"8", b"9", b"10"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drained", [0, 2], ids=["from the beginning", "behind a gap"])
 def test_replay_of_a_batch_that_has_lost_messages_ends_with_the_range(restarts, reader_of, drained):
     broker = restarts()
@@ -60,6 +61,7 @@ def test_replay_goes_on_with_a_warning_where_data_loss_is_no_failure(restarts, r
     assert reader.latestOffset(end, ALL) == end
 
 
+@pytest.mark.slow
 def test_task_detects_messages_lost_after_the_plan(restarts, reader_of):
     broker = restarts()
     queue = mixed(broker)

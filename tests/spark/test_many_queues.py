@@ -171,6 +171,7 @@ def test_plan_of_five_thousand_queues_sends_changes_only(crowd, open_reader):
         reader.stop()
 
 
+@pytest.mark.long
 def test_run_that_ends_reads_five_thousand_queues_up_to_where_it_began(crowd, open_reader):
     names = devices(5_000)
     declare(crowd, names)
@@ -192,6 +193,7 @@ def test_run_that_ends_reads_five_thousand_queues_up_to_where_it_began(crowd, op
     assert lag["unsettled"] == 10, "what came later stays"
 
 
+@pytest.mark.long
 def test_subscription_beyond_the_most_queues_of_a_cursor_pins_nothing(crowd, open_reader, caplog):
     declare(crowd, devices(MOST + 1))
 

@@ -1,16 +1,23 @@
-"""The Python blocks of the pages on Spark run as a reader runs them: as programs, in a fresh folder, to their end."""
+"""The Python blocks of the pages on Spark run as a reader runs them: as programs, in a fresh folder, to their end.
+
+The short run has the first program, in the session of these tests.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.conftest import running, until
+from tests.spark.conftest import RunningBroker, running, until
 from tests.support.brokers import serving
-from tests.support.spark_programs import DOCS, beside, environment, here, interrupt, run, snippets
+from tests.support.spark_programs import DOCS, beside, environment, here, interrupt, run, run_in_session, snippets
 from tests.support.walkthrough import Walkthrough, steps
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -26,8 +33,29 @@ print(spark.streams._jsqm.listListeners().__len__(), "listeners")
 """
 """What the blocks of the pages have made."""
 LAST = "1 listeners"
+CHECKPOINTS = '"checkpoints/'
+"""How the first program names its checkpoint, in a folder of its own."""
 
 
+@pytest.mark.slow
+def test_first_program_names_a_missing_queue_and_copies_orders_once(
+    spark: SparkSession, second_broker: RunningBroker, tmp_path: Path
+) -> None:
+    program = tmp_path / "copy_orders.py"
+    code = here(snippets("spark.md")[0], second_broker.address, tmp_path)
+    assert code.count(CHECKPOINTS) == 1
+    program.write_text(code.replace(CHECKPOINTS, f'"{tmp_path}/checkpoints/'))
+    with pytest.raises(Exception, match="no queue 'orders' in vhost '/'; declare it first"):
+        run_in_session(program)
+    assert second_broker.control("list", kind="cursors")["items"] == []
+    for queue in ("orders", "bills"):
+        second_broker.declare(name=queue)
+    second_broker.publish("orders", [b"one", b"two", b"three"])
+    assert [run_in_session(program) for _ in range(2)] == ["3 orders copied\n", "0 orders copied\n"]
+    assert (second_broker.depth("orders"), second_broker.depth("bills")) == (0, 3)
+
+
+@pytest.mark.long
 def test_first_program_without_its_queues_names_the_queue_and_fails(tmp_path: Path) -> None:
     folder = tmp_path / "fresh"
     folder.mkdir()
@@ -39,6 +67,7 @@ def test_first_program_without_its_queues_names_the_queue_and_fails(tmp_path: Pa
         assert broker.control("list", kind="cursors")["items"] == []
 
 
+@pytest.mark.long
 def test_first_program_runs_step_by_step_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "fresh"
     folder.mkdir()
@@ -55,6 +84,7 @@ def test_first_program_runs_step_by_step_as_the_page_says(tmp_path: Path, monkey
         assert (broker.depth("orders"), broker.depth("bills")) == (0, 3)
 
 
+@pytest.mark.long
 def test_blocks_of_all_pages_run_in_their_order_to_their_end(tmp_path: Path) -> None:
     folder = tmp_path / "fresh"
     folder.mkdir()

@@ -125,7 +125,8 @@ def test_task_without_rows_connects_nowhere():
     assert [part.rows for part in SpreadSender(options, "dedup", ids, 0).send(iter([rows(0, 0)]))[1]] == [0]
 
 
-@pytest.mark.parametrize("column", [None, "message_id"])
+@pytest.mark.slow
+@pytest.mark.parametrize("column", [pytest.param(None, marks=pytest.mark.long), "message_id"])
 def test_broker_killed_and_restarted_in_a_batch_has_each_row_of_its_share_once(
     second_broker, restarts, monkeypatch, column
 ):

@@ -134,6 +134,7 @@ def test_task_at_a_silent_broker_fails_with_that_reason(broker, queue, proxy):
     assert "the target is full" not in str(failure.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_commit_over_a_forgotten_connection_publishes_the_batch_once(broker, proxy, way):
     queue = broker.declare(capacity_messages=20, stop_messages=20, hold_deadline=0)

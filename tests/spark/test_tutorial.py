@@ -11,7 +11,7 @@ from tests.support.brokers import serving
 from tests.support.spark_programs import DOCS, beside, interrupt
 from tests.support.walkthrough import Step, Walkthrough, shows, steps
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 PAGE = (DOCS / "tutorial" / "first-hour.md").read_text()
 HEADING = "## A Spark query as the brake"

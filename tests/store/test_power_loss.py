@@ -125,7 +125,13 @@ def lived(folder: Path, seed: int, any_names: bool = False) -> Found:
 
 
 @pytest.mark.timeout(400 + SECONDS)
-@pytest.mark.parametrize("any_names", [False, True], ids=["names in order", "names in any order"])
+@pytest.mark.parametrize(
+    "any_names",
+    [
+        pytest.param(False, id="names in order", marks=pytest.mark.long),
+        pytest.param(True, id="names in any order"),
+    ],
+)
 def test_store_equals_a_committed_state_after_a_power_failure_at_any_point(folder: Path, any_names: bool) -> None:
     begun, failures = time.monotonic(), 0
     for seed in count(1 + 1_000_000 * any_names):

@@ -309,6 +309,7 @@ def test_log_that_ends_anywhere_yields_the_last_whole_commit(crashed: Crashed) -
             assert store.check() == store.damaged == []
 
 
+@pytest.mark.slow
 def test_flipped_bit_in_all_but_the_last_commit_is_refused(crashed: Crashed) -> None:
     refused = 0
     for at in range(0, len(crashed.log), 1009):

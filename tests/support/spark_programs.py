@@ -1,18 +1,23 @@
 """Programs with Spark as a reader runs them: processes in a fresh folder, with this Python and these sources.
 
+A process has a JVM of its own, which takes ten seconds of processor time to start: the short run has few of them, and
+runs programs in the session that its tests share.
+
 Spark chooses the Python of its workers by itself, as for a reader. A folder of Spark's configuration adds settings that
 make a short run faster, and nothing else.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 from bench.crash_spark.query import CONF
@@ -67,6 +72,21 @@ def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[s
         if done.returncode == 0 or TOO_LATE not in done.stderr:
             break
     return done
+
+
+def run_in_session(program: Path, *arguments: str) -> str:
+    """Run a program in this process, whose `getOrCreate` returns the session of the tests; return the program's output.
+
+    The folder of relative paths is that in which the JVM was started.
+    """
+    before, output = sys.argv, io.StringIO()
+    sys.argv = [str(program), *arguments]
+    try:
+        with redirect_stdout(output):
+            runpy.run_path(str(program), run_name="__main__")
+    finally:
+        sys.argv = before
+    return output.getvalue()
 
 
 @contextmanager

@@ -28,6 +28,7 @@ OPTIONS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.clients
 @pytest.mark.parametrize("framework", TESTS)
 def test_example_copied_from_the_page_passes_its_own_tests(framework: str, tmp_path: Path) -> None:

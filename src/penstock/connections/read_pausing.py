@@ -108,20 +108,27 @@ class ReadPausing:
     def set_bound(self, publishes_only: bool, in_transaction: bool) -> None:
         """Set the bound of the hold budget by the use of the connection.
 
-        A connection that only publishes may finish the message that it is sending, and the input read in pulses.
+        A connection that only publishes may finish the message that it is sending, and the input read in pulses. The
+        share of a publisher without confirms bounds what is read, and refuses nothing.
         """
         if publishes_only:
             self.budget.bound = self._most() + (self._limits.asked_bytes if self.asked else 0)
         elif in_transaction:
-            self.budget.bound = max(self._bytes(), self._limits.transaction_bytes)
+            self.budget.bound = max(self._whole(), self._limits.transaction_bytes)
         else:
-            self.budget.bound = self._bytes()
+            self.budget.bound = self._whole()
 
-    def _bytes(self) -> int:
-        """Return the hold budget in bytes (charges)."""
+    def _whole(self) -> int:
+        """Return the hold budget in bytes (charges), however little drains: a refused publish is lost at once."""
         if self.asked:
             return self._limits.asked_bytes
-        ahead = AHEAD * self._limits.hold_bytes if self.reads_ahead else self._held_at_notice + self._limits.hold_bytes
+        return AHEAD * self._limits.hold_bytes if self.reads_ahead else self._held_at_notice + self._limits.hold_bytes
+
+    def _bytes(self) -> int:
+        """Return the bytes (charges) beyond which a connection that only publishes is not read."""
+        ahead = self._whole()
+        if self.asked:
+            return ahead
         share: i64 = self.budget.share(self._broker.now)
         return ahead if share >= ahead else min(ahead, max(int(share), SHARE_LEAST_BYTES))
 

@@ -102,7 +102,7 @@ def _check(run: Run, paths: str, purpose: str, vhost: str | None = None) -> Oper
 
 
 LEADERLESS: Final = "/health/checks/quorum-queues-without-elected-leaders"
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     _check(_aliveness, "/aliveness-test/{vhost}", "Report whether a virtual host exists."),
     _check(_alarms, "/healthchecks/node /health/checks/alarms /health/checks/local-alarms",
            "Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."),

@@ -17,7 +17,7 @@ from penstock.flow.series import SLOT_S, TIERS
 from penstock.flow.wait import Waits
 from penstock.flow.work import LOOKING_SHARE, Steps
 from penstock.management.node import Node
-from penstock.management.operation import Answer, Route, Waiting, looking
+from penstock.management.operation import Answer, Operation, Route, Waiting, looking
 from penstock.operations.parameters import cluster_name_of
 
 PLUGINS: Final = ("rabbitmq_management", "rabbitmq_prometheus")
@@ -192,7 +192,7 @@ def _tiers(request: ControlRequest) -> list[int]:
 
 
 HISTORY: Final = "/penstock/history"
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("", _overview, tag=MANAGEMENT, routes=(
         Route("GET /overview", "Return the overview: version, totals and listeners.", query=SAMPLED),
     )),

@@ -165,11 +165,11 @@ GLOBAL_DEFINITIONS: Final[Definitions] = _definitions(
     "global parameter '{name}'",
 )
 TABLE: Final[Table[Parameter]] = Table(Field("parameter.*", lambda parameter, at: parameter_row(parameter)))
-KIND: Final = ListKind(
+KIND: Final[ListKind] = ListKind(
     "parameters", _parameters, TABLE,
     lambda parameter: parameter.name, tag=POLICYMAKER, fifths=5 * ROW_WORK,
 )  # fmt: skip
-GLOBAL_KIND: Final = ListKind(
+GLOBAL_KIND: Final[ListKind] = ListKind(
     "global-parameters", lambda node, vhost: iter([(None, [*node.broker.table.parameters.global_ones()])]), TABLE,
     lambda parameter: parameter.name, tag=POLICYMAKER, everywhere=True, fifths=5 * ROW_WORK,
 )  # fmt: skip

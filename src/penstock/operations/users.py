@@ -391,7 +391,7 @@ def _row(node: Node, request: ControlRequest) -> Row | None:
     return row
 
 
-KIND: Final = ListKind(
+KIND: Final[ListKind] = ListKind(
     "users", lambda node, vhost: iter([(None, node.broker.access.users())]), USER, lambda user: user.name,
     tag=ADMINISTRATOR, everywhere=True,
 )  # fmt: skip

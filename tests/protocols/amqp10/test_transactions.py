@@ -362,6 +362,7 @@ def test_disposition_of_very_many_deliveries_in_a_transaction_is_done_in_slices(
     assert client.depth("q") == 0
 
 
+@pytest.mark.once
 def test_deliveries_of_a_session_in_open_transactions_are_bounded() -> None:
     client = consuming(RETIRED_MOST + 1)
     txns = [client.begin_transaction() for _ in range(3)]

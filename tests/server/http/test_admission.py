@@ -43,6 +43,7 @@ def test_http_half_requests_leave_logins_of_users_alone(own_served: BrokerProces
     assert len(own_served.logged("too many sockets")) <= time.monotonic() - begun + 2, "a line a second"
 
 
+@pytest.mark.slow
 def test_stranger_has_a_bounded_time_however_it_spends_it(own_served: BrokerProcess) -> None:
     web = Web(own_served.http)
     with web.connected() as slow, web.connected() as busy:

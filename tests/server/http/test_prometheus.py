@@ -86,6 +86,7 @@ def queries() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_panels_have_data_and_rules_are_evaluated(tmp_path: Path, data: str) -> None:
     with (
         serving(tmp_path, "--http", "127.0.0.1:0", "--data", data) as broker,

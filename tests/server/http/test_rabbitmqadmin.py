@@ -31,6 +31,7 @@ def listed(web: Web, kind: str, *columns: str) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.slow
 def test_rabbitmqadmin_declares_publishes_gets_exports_imports_and_deletes(web: Web, name: str, tmp_path: Path) -> None:
     assert admin(web, "declare", "vhost", f"name={name}") == "vhost declared\n"
     admin(web, "declare", "queue", f"name={name}", "durable=true", 'arguments={"x-max-length": 100}')

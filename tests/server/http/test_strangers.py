@@ -38,6 +38,7 @@ def all_received(client: socket.socket) -> bytes:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", MALFORMED)
 def test_malformed_request_is_answered_without_a_traceback(served: BrokerProcess, web: Web, what: str) -> None:
     with web.connected() as client:

@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import Any
 
 import pika
+import pytest
 
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite
@@ -32,6 +33,7 @@ def exact(web: Web, proxy: Proxy) -> dict[str, Any]:
     return eventually(look, f"the octets of the proxy {proxy.octets} in {web.get('/connections')}")
 
 
+@pytest.mark.slow
 def test_connection_of_amqp_0_9_1_has_the_bytes_of_its_socket(served: BrokerProcess, web: Web, name: str) -> None:
     eventually(lambda: not web.get("/connections"), "no connection")
     with (

@@ -48,9 +48,15 @@ def speaking(found: Peer, protocol: str) -> Iterator[Peer]:
     found.protocol = before
 
 
-@pytest.fixture(params=[AMQP091, AMQP1])
+by_each_protocol = pytest.mark.parametrize("broker", [AMQP091, AMQP1], indirect=True)
+
+
+@pytest.fixture(params=[AMQP091, pytest.param(AMQP1, marks=pytest.mark.long)])
 def broker(request: pytest.FixtureRequest, peer_name: str, peers: Callable[[str], Peer]) -> Iterator[Peer]:
-    """A broker that all tests share, each of them in turn, which the source speaks to by each protocol."""
+    """A broker that all tests share, each of them in turn, which the source speaks to by each protocol.
+
+    Tests `by_each_protocol` have both of them in the short run too.
+    """
     with speaking(peers(peer_name), request.param) as found:
         yield found
 

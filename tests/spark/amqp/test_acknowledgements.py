@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.spark.amqp.conftest import read_until
+from tests.spark.amqp.conftest import by_each_protocol, read_until
 from tests.support.brokers import eventually
 from tests.support.spark_readers import ALL, numbered
 from tests.support.tcp_proxy import proxied
@@ -19,6 +19,7 @@ def queue_of_twenty(broker):
     return queue
 
 
+@by_each_protocol
 def test_acknowledgement_that_is_lost_makes_no_message_with_an_id_come_twice(broker, reader_of):
     queue = queue_of_twenty(broker)
     with proxied(broker.address) as proxy:

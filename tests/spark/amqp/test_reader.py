@@ -17,7 +17,7 @@ from bench.peers10 import ARTEMIS
 from pyspark_amqp.errors import MessagesGone, SpoolUnusable
 from pyspark_amqp.spool.settings import AMQP1
 from pyspark_penstock.errors import BrokerUnreachable
-from tests.spark.amqp.conftest import next_batch, read_until
+from tests.spark.amqp.conftest import by_each_protocol, next_batch, read_until
 from tests.support.amqp_peers import OURS
 from tests.support.brokers import eventually
 from tests.support.spark_readers import ALL, bodies, numbered, rows
@@ -35,6 +35,7 @@ def size_of(spool: Path) -> int:
     return sum(path.stat().st_size for path in spool.glob("*.segment"))
 
 
+@by_each_protocol
 def test_fresh_query_reads_everything_in_order_and_acknowledges_the_batch_before(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 250))
     reader = reader_of(broker, queue, maxOffsetsPerTrigger="100")
@@ -238,6 +239,7 @@ def test_spool_of_another_queue_virtual_host_or_broker_is_refused(ours, reader_o
             reader_of(ours, **options).initialOffset()
 
 
+@by_each_protocol
 def test_prefetch_is_the_brake_while_nothing_is_settled(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 100))
     reader = reader_of(broker, queue, prefetch="10")
@@ -393,6 +395,7 @@ def test_message_with_an_id_that_the_spool_has_is_dropped_on_request(ours, queue
     ours.await_ready(queue, 0)
 
 
+@by_each_protocol
 def test_message_properties_are_columns(broker, reader_of):
     import pika
 

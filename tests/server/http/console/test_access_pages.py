@@ -31,7 +31,13 @@ def submit(page: Page, group: str, button: str, **values: str) -> None:
     form.get_by_role("button", name=button).click()
 
 
-@pytest.fixture(params=[pytest.param("plain", marks=pytest.mark.long), HTML, LONG], ids=["plain", "html", "long"])
+@pytest.fixture(
+    params=[
+        pytest.param("plain", id="plain", marks=pytest.mark.long),
+        pytest.param(HTML, id="html"),
+        pytest.param(LONG, id="long", marks=pytest.mark.long),
+    ]
+)
 def user(request: pytest.FixtureRequest, web: Web) -> Iterator[str]:
     """A user whose name is plain, looks like markup, or is as long as it may be."""
     path = f"/users/{quote(request.param, safe='')}"

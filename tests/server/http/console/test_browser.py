@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import pytest
+
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, serving, some_name
 from tests.support.console_browser import HTML, LONG, console
@@ -29,6 +31,7 @@ def fill(process: BrokerProcess, queue: str, count: int) -> Connection:
     return connection
 
 
+@pytest.mark.slow
 def test_blocked_producer_is_on_the_map_and_why_names_the_gate(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("orders")
     with fill(process, queue, 4):
@@ -159,6 +162,7 @@ def test_login_is_refused_in_words_and_one_without_monitoring_has_lists(
     window.close()
 
 
+@pytest.mark.slow
 def test_console_says_that_the_broker_is_away_and_comes_back_by_itself(browser: Browser, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

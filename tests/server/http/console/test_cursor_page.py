@@ -98,6 +98,7 @@ def test_move_back_says_how_many_messages_are_read_again(process: BrokerProcess,
     assert settled(process, fast) == {queue: 0}
 
 
+@pytest.mark.slow
 def test_cursor_that_is_read_is_moved_by_force_only(process: BrokerProcess, page: Page) -> None:
     cursor, queues = some_name("read"), [some_name("q"), some_name("q")]
     with reading(process, cursor, *queues):

@@ -74,7 +74,7 @@ def wait_for_all(page: Page) -> None:
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
-        (820, "dark"),
+        pytest.param(820, "dark", marks=pytest.mark.long),
         pytest.param(1100, "light", marks=pytest.mark.long),
         pytest.param(1240, "dark", marks=pytest.mark.long),
         (1920, "light"),

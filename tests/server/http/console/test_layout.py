@@ -36,6 +36,7 @@ PAGES = {
 """Pages, and what they have when they are loaded."""
 
 
+@pytest.mark.slow
 def test_console_page_fits_a_narrow_screen_and_marks_its_place(
     browser: Browser, process: BrokerProcess, web: Web
 ) -> None:

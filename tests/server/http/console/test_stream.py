@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from penstock.flow.pool import PoolHolder
 from penstock.server.http.console.hub import OF_USER_MOST, Hub
 from penstock.settings.pools import CONSOLES
@@ -87,6 +89,7 @@ def test_user_that_loses_its_tag_gets_no_further_map(web: Web) -> None:
     web.do("DELETE", "/users/watcher")
 
 
+@pytest.mark.slow
 def test_stream_ends_when_the_token_of_its_login_has_expired(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_bytes(pem(rsa_key()))
     options = settings_file(tmp_path, '[oauth]\nresource_server_id = "penstock"\nkeys = "key.pem"\n')
