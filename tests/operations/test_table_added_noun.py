@@ -87,7 +87,7 @@ async def test_added_noun_has_its_rights_and_its_audit_on_every_plane(toys: pens
     await asyncio.to_thread(web.do, "PUT", "/toys/top", {"size": 5}, status=201)
     async with penstock.connect(toys.url) as client:
         assert await client.request("toy.declare", name="top", size=6) == {"created": False}
-        with pytest.raises(ControlError, match="no field 'sise'; did you mean 'size'"):
+        with pytest.raises(ControlError, match="no field 'sise'; did you mean size"):
             await client.request("toy.declare", name="top", sise=6)
     assert (await asyncio.to_thread(web.ask, "PUT", "/toys/top", {})).status == 400
     told = [each for each in driver.audit.take() if not str(each["event"]).startswith("log")]

@@ -205,9 +205,8 @@ def export(node: Node, request: ControlRequest) -> Carried:
 
 
 def _lists(node: Node, only: VirtualHost | None, for_rabbitmq: bool) -> Iterator[tuple[str, Iterator[list[Row]]]]:
-    for section in SECTIONS:
-        if only is None or section not in FOR_ALL:
-            yield section, _rows(node, section, only, for_rabbitmq)
+    for section in sections(node, only is None):
+        yield section, _rows(node, section, only, for_rabbitmq)
 
 
 def _rows(node: Node, section: str, only: VirtualHost | None, for_rabbitmq: bool) -> Iterator[list[Row]]:

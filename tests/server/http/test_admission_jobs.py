@@ -34,7 +34,7 @@ async def test_result_and_error_of_a_job_reach_its_waiter() -> None:
 
 async def test_job_completes_beside_changes_though_its_waiter_is_gone() -> None:
     async with in_process() as broker:
-        event_loop, jobs, done = broker._event_loop, broker.driver.jobs, list[str]()
+        event_loop, jobs, done = broker.shard.event_loop, broker.driver.jobs, list[str]()
         job = jobs.add("test.count", access_of(broker.driver.broker), "guest")
         result_of(event_loop, jobs.carried_out(job, as_row(counting(30, done))), job=job).cancel()
         while job.state != DONE:  # noqa: ASYNC110 - a pass of the loop is what is meant.

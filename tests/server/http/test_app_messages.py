@@ -216,9 +216,9 @@ async def test_publish_whose_confirm_does_not_come_in_time_is_answered_with_503(
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         await asyncio.to_thread(web.declare, "q", **{"hold-deadline": 0.2})
-        broker.shard.event_loop.readiness.suspend()  # No turn confirms it.
+        broker.shard.event_loop.suspend()  # No turn confirms it.
         answer = await asyncio.to_thread(web.publish, "q")
-        broker.shard.event_loop.readiness.resume()
+        broker.shard.event_loop.resume()
         assert (answer.status, answer.json["error"]) == (503, "not_on_disk")
         assert "retry-after" not in answer.headers
         assert "it may be lost if the broker stops" in answer.reason
