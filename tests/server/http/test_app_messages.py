@@ -108,7 +108,7 @@ def test_unroutable_message_is_reported_and_an_unknown_exchange_is_an_error(web:
     ("change", "reason"),
     [
         ({"properties": {"delivery_mode": "2"}}, "'delivery_mode' must be a whole number from 0 to 255"),
-        ({"properties": {"headers": ["k"]}}, "'headers' must be an object, not [\"k\"]"),
+        ({"properties": {"headers": ["k"]}}, "'headers' must be an object, not ['k']"),
         ({"properties": {"type": 1}}, "'type' must be a string"),
         ({"properties": {"type": "t" * 300}}, "the properties cannot be sent"),
         ({"properties": {"headers": {"k": 1 << 70}}}, "the properties cannot be sent"),
