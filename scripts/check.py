@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
 AT_ONCE = 3 * (os.cpu_count() or 2)
-"""Checks that run at the same time: more than there are cores, because most of them wait for two thirds of their time."""
+"""Checks that run at the same time: more than there are cores, because most of them wait for two thirds of the time."""
 SPARK, REST, SMOKE_TEST, BOTH_FORMS = "with Spark", "the rest", "smoke", "in both forms"
 GROUPS = (
     (SPARK, ()),
