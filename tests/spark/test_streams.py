@@ -36,6 +36,7 @@ def drain(frame, sink, checkpoint):
     assert query.start().awaitTermination(300)
 
 
+@pytest.mark.long
 def test_available_now_drains_present_messages_and_resumes_there(spark, broker, queue, checkpoint):
     broker.publish(queue, numbered(0, 1000))
     sink = Collected()
