@@ -358,6 +358,7 @@ def test_spark_reads_a_batch_with_and_without_pushing_filters(spark, broker, pus
     assert broker.depth(queue) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_stream_goes_on_after_the_lease_of_its_static_side_has_ended(spark, broker, queue, checkpoint):
     names = queue_of(broker, 3)
