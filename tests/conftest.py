@@ -2,8 +2,10 @@
 
 import gc
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from tests.support.certificates import Authority, localhost
 from tests.support.faults import Disk, make_library
 
 FORMS = ("interpreted", "compiled")
+BEGUN = pytest.StashKey[float]()
+"""Processor time at the beginning of a test."""
 ROOT = Path(__file__).resolve().parent.parent
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a JVM: a short run gains nothing from the optimising compiler and the parallel collector."""
@@ -66,11 +70,27 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     report_slow_marks(session)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Do the same for what a file of tests leaves behind: caches, and reports of its tests."""
-    if nextitem is not None and nextitem.path != item.path:
-        forget_survivors()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    item.stash[BEGUN] = cpu_s()
+    yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Write the processor time of a test into its report; hide what a file of tests leaves behind, such as caches."""
+    try:
+        yield
+    finally:
+        item.user_properties.append(("cpu", f"{cpu_s() - item.stash[BEGUN]:.2f}"))
+        if nextitem is not None and nextitem.path != item.path:
+            forget_survivors()
+
+
+def cpu_s() -> float:
+    """Return the seconds of processor time of this process, and of its children that have ended."""
+    used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def forget_survivors() -> None:

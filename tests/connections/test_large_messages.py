@@ -154,6 +154,7 @@ def test_large_message_while_the_disk_is_short_is_blocked_at_once(driver: Broker
     driver.run_turn()
 
 
+@pytest.mark.once
 def test_hold_deadline_restarts_when_the_store_writes(driver: BrokerDriver) -> None:
     store = PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")

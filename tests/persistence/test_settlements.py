@@ -265,6 +265,7 @@ def test_settlement_names_the_positions_by_their_first_and_their_count() -> None
     assert row.settled == [0, 1, 9, 1]
 
 
+@pytest.mark.once
 def test_settlements_and_requeues_are_encoded_a_share_a_turn() -> None:
     house, count, chance = Kept(), 30_000, random.Random(7)
     producer, queue = house.producer("p"), house.vhost.queues["a"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests import conftest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check.py"
 
@@ -109,11 +112,12 @@ def test_summary_names_tests_over_the_limit_without_the_mark_and_fails_nothing(
     check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "report.xml"
-    marked = '<properties><property name="slow" value="" /></properties>'
+    took = '<properties><property name="cpu" value="{}" /></properties>'
+    marked = '<properties><property name="slow" value="" /><property name="cpu" value="9" /></properties>'
     report.write_text(
         "<testsuites><testsuite>"
-        '<testcase classname="tests.core.test_vhost" name="short" time="2.9" />'
-        '<testcase classname="tests.core.test_vhost" name="unmarked" time="3.5" />'
+        f'<testcase classname="tests.core.test_vhost" name="waits" time="9">{took.format(2.9)}</testcase>'
+        f'<testcase classname="tests.core.test_vhost" name="unmarked" time="9">{took.format(3.5)}</testcase>'
         f'<testcase classname="tests.core.test_vhost" name="marked" time="9">{marked}</testcase>'
         "</testsuite></testsuites>"
     )
@@ -122,7 +126,16 @@ def test_summary_names_tests_over_the_limit_without_the_mark_and_fails_nothing(
     assert check.unmarked_tests(tmp_path / "none") == ()
     assert check.summary([check.Outcome("one", True, unmarked=unmarked)], 1.0) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[lines.index("Over 3 s without the mark `slow`") + 1 :][0] == "     3.5 s  core.test_vhost::unmarked"
+    assert (
+        lines[lines.index("Over 3 s of CPU without the mark `slow`") + 1 :][0]
+        == "     3.5 s  core.test_vhost::unmarked"
+    )
+
+
+def test_processor_time_of_a_test_has_that_of_its_ended_processes() -> None:
+    before = conftest.cpu_s()
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.2: pass"], check=True)
+    assert conftest.cpu_s() - before >= 0.2
 
 
 @pytest.mark.slow

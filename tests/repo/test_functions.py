@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from tests.support.source_trees import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -11,6 +13,7 @@ OUTPUT = ROOT / "bench" / "output"
 LONGEST = 60
 
 
+@pytest.mark.slow
 def test_function_is_no_longer_than_a_page() -> None:
     found = []
     for folder in ("src", "scripts", "tests", "bench", "demo", "compat"):

@@ -209,6 +209,7 @@ def test_analysis_agrees_with_a_plain_loop(spark, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_analysis_adds_closings_and_blocks_that_the_log_has_as_sums(spark, tmp_path: Path) -> None:
     """A release after closings that are summed has no latency: nobody knows which opening was the last."""
     producer = "con:1(u@h:1/)/ch:1"
@@ -339,6 +340,7 @@ def test_analysis_of_a_brokers_log_and_of_another_one_is_a_page_with_all_plots(
     assert any("was closed for" in line for line in summary(found))
 
 
+@pytest.mark.slow
 def test_analysis_follows_the_chain_from_the_producers_to_the_slow_consumer(spark, tmp_path: Path) -> None:
     offset = DAY
     records = [{"v": 1, "event": "start", "wall": DAY, "mono": 0.0, "version": "0.1.0"}]

@@ -56,7 +56,7 @@ def write(folder: Path, closed_s: float) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("closed_s", "share"), [(3.0, 0.08), (1.0, 0.04)])
+@pytest.mark.parametrize(("closed_s", "share"), [(3.0, 0.08), pytest.param(1.0, 0.04, marks=pytest.mark.long)])
 def test_bound_is_reported_alike_by_analysis_replay_and_plan(tmp_path: Path, closed_s: float, share: float) -> None:
     log = write(tmp_path / "log", closed_s)
     is_bound = share > flowlog.BOUND

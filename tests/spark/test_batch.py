@@ -339,7 +339,7 @@ def test_reader_passes_for_one_without_filters_where_spark_does_not_push_them(ba
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("pushed_down", ["true", "false"])
+@pytest.mark.parametrize("pushed_down", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_spark_reads_a_batch_with_and_without_pushing_filters(spark, broker, pushed_down):
     queue = queue_of(broker, 20)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", pushed_down)
@@ -358,6 +358,7 @@ def test_spark_reads_a_batch_with_and_without_pushing_filters(spark, broker, pus
     assert broker.depth(queue) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_stream_goes_on_after_the_lease_of_its_static_side_has_ended(spark, broker, queue, checkpoint):
     names = queue_of(broker, 3)

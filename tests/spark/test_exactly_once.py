@@ -105,6 +105,7 @@ def test_stream_into_two_brokers_is_run_again_once_each_and_with_the_same_broker
     assert broker.depth(source) == 0
 
 
+@pytest.mark.slow
 def test_foreach_batch_write_is_recognised_and_a_second_one_to_its_queue_refused(spark, broker, checkpoint):
     source, target = broker.declare(), broker.declare()
     broker.publish(source, [b"%d" % number for number in range(ROWS)])

@@ -36,6 +36,7 @@ def drain(frame, sink, checkpoint):
     assert query.start().awaitTermination(300)
 
 
+@pytest.mark.long
 def test_available_now_drains_present_messages_and_resumes_there(spark, broker, queue, checkpoint):
     broker.publish(queue, numbered(0, 1000))
     sink = Collected()
@@ -157,6 +158,7 @@ def test_exchange_routes_by_the_rows_routing_key(spark, broker):
     assert (properties.message_id, body) == ("m1", b"1")
 
 
+@pytest.mark.slow
 def test_stream_between_queues_of_a_full_virtual_host_does_not_deadlock(spark, second_broker, checkpoint):
     """Tasks say which query they belong to, so its results pass the gate of the limit that its source fills."""
     broker = second_broker

@@ -244,6 +244,7 @@ def test_size_of_a_unit_counts_copies_queues_and_settlements(rig: Rig) -> None:
     assert rig.coordinator.size == 0
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED, Outcome.FAILED])
 @pytest.mark.parametrize("multiple", [False, True])
 def test_settlements_of_the_largest_commit_are_applied_and_any_more_is_refused(

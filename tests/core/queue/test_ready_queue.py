@@ -82,6 +82,7 @@ def test_ready_queue_sweeps_tombstones_at_a_quarter_of_all_places() -> None:
     assert pulled(queue) == list(range(1, count + 1, 3))
 
 
+@pytest.mark.once
 def test_sweep_of_a_long_line_is_made_in_steps() -> None:
     queue = ReadyQueue()
     count = 20 * SWEPT_A_STEP

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.core.message import Envelope
 from penstock.core.queue.sweeping import sweep
 from penstock.flow.timers import NEVER
@@ -11,6 +13,7 @@ from tests.support.broker_fixture import a_queue
 MANY = 60_000
 
 
+@pytest.mark.once
 def test_sweep_of_very_many_tombstones_takes_several_turns_within_the_work_of_a_turn() -> None:
     house, queue = a_queue()
     for number in range(MANY):

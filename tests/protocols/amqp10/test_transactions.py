@@ -200,6 +200,7 @@ def test_link_with_messages_of_transactions_reserves_no_room() -> None:
     assert client.depth("q") == 10
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("octets", [1024, 10_000, 1_500_000])
 def test_transaction_larger_than_the_hold_room_gets_credit_until_complete(octets: int) -> None:
     client, txn_id = begun(peer())
@@ -330,6 +331,7 @@ def test_receiver_that_settles_second_gets_dispositions_outside_transactions() -
     assert [each.field("first") for each in client.discharge(txn_id) if not each.field("role")] == [1]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("settled", [False, True])
 def test_settlements_past_the_bound_roll_back(settled: bool) -> None:
     most = SIZE_MOST // RETURN_SIZE

@@ -10,7 +10,7 @@ from tests.support.spark_readers import numbered
 LEAST = {"subscribe": "orders", "spool": "/data/spool"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.spark
 def test_available_now_drains_present_messages_and_resumes_there(spark, ours, tmp_path):
     queue = ours.declare()

@@ -46,6 +46,7 @@ def user(request: pytest.FixtureRequest, web: Web) -> Iterator[str]:
     web.do("DELETE", path)
 
 
+@pytest.mark.slow
 def test_limit_of_a_user_is_set_and_cleared(process: BrokerProcess, web: Web, page: Page, user: str) -> None:
     path = f"/user-limits/{quote(user, safe='')}"
     visit(process, page, "limits")

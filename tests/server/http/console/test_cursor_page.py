@@ -43,6 +43,7 @@ def visit(process: BrokerProcess, page: Page, cursor: str) -> None:
     page.get_by_role("table", name="Positions").wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [pytest.param("plain", marks=pytest.mark.long), HTML, pytest.param(LONG, marks=pytest.mark.long)],

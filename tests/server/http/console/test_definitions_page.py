@@ -39,6 +39,7 @@ def give(page: Page, path: Path, *options: str) -> None:
         page.get_by_label(option).set_checked(option in options)
 
 
+@pytest.mark.slow
 def test_file_with_refused_entries_is_tried_refused_and_imported_without_them(
     process: BrokerProcess, web: Web, page: Page, file: tuple[Path, str]
 ) -> None:
