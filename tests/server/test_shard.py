@@ -122,5 +122,5 @@ def test_limits_of_a_shard_are_parts_of_its_allowance(memory: int, files: int) -
     gate = shard.driver.broker.gates.memory
     assert gate is not None
     assert gate.thresholds.capacity.bytes + gate.reserve == pytest.approx(0.4 * memory)
-    assert (limits.handshakes_max, limits.handshakes_address_max) == (files // 2, files // 4)
+    assert (limits.start.handshakes_max, limits.start.handshakes_address_max) == (files // 2, files // 4)
     assert shard.driver.name == "penstock@here"

@@ -286,12 +286,14 @@ class Shard:
             finish(replace_file_steps(core, settings.patterns))
         except BrokerError as error:
             raise ConfigError(f"'{settings.file}': {error}") from None
-        policy = ConnectionLimits(settings)
-        policy.handshakes_max = min(settings.handshakes_max, allowance.open_files // 2)
-        policy.handshakes_address_max = min(settings.handshakes_address_max, allowance.open_files // 4)
+        limits = ConnectionLimits(settings)
+        limits.change(
+            handshakes_max=min(settings.handshakes_max, allowance.open_files // 2),
+            handshakes_address_max=min(settings.handshakes_address_max, allowance.open_files // 4),
+        )
         core.access.set_file_users(settings.users)
         build = importlib.import_module("penstock").build()
-        driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols, build)
+        driver = BrokerDriver(core, limits, secrets.token_urlsafe(12), VERSION, protocols, build)
         driver.name = name
         return driver
 
