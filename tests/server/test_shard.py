@@ -47,6 +47,10 @@ async def shard(tmp_path: Path) -> AsyncIterator[Shard]:
     await shard.release()
 
 
+async def test_shard_without_a_node_knows_no_listeners(shard: Shard) -> None:
+    assert shard.driver.process.listeners == []
+
+
 async def test_shard_serves_sockets_that_another_process_could_have_accepted(shard: Shard) -> None:
     parent, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with parent, channel, socket.create_server(("127.0.0.1", 0)) as listening:

@@ -131,6 +131,7 @@ class Server:
         shard.lock()
         try:
             shard.begin()
+            node.begin()
             await node.open_metrics()
             await shard.hold_store()
             if shard.storage_location:
@@ -143,7 +144,7 @@ class Server:
             shard.admit()
             node.warn_of_guest()
             self._ready = True
-            at = ", ".join(f"{kind} {host}:{port}" for kind, host, port in shard.event_loop.listeners)
+            at = ", ".join(f"{kind} {host}:{port}" for kind, host, port in node.listeners)
             log(READY, "Ready : %s", at)
         except BaseException:
             await self.stop()

@@ -34,7 +34,6 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
 from penstock.server.event_loop import EventLoop
-from penstock.server.process_facts import ServerFacts
 from penstock.server.record_log import RecordLog
 from penstock.server.socket_transport import attach
 from penstock.server.store_open import store_of, take_hold
@@ -124,7 +123,6 @@ class Shard:
             driver.tracer = HoldTracer(driver.broker, collector_at(self.settings.traces_endpoint))
         driver.scheduler.entries.clock = loop_clock()
         self._event_loop = EventLoop(driver, loop, self._flow_log, self._audit_log)
-        driver.process = ServerFacts(self._event_loop)
         self._event_loop.suspend()  # No turn runs before `restore`.
         _set_latency_target(self.settings)
 
