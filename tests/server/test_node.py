@@ -1,4 +1,4 @@
-"""Node: its ports, what a start that fails leaves open, and the start-up settings that a reload changes."""
+"""Node of a server: its ports, what a start that fails leaves open, and the start-up settings that a reload changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock.errors import StartError
-from penstock.server.node import NO_ADDRESS, Node, whole_machine
+from penstock.server.node import NO_ADDRESS, ServerNode, whole_machine
 from penstock.server.shard import Shard
 from penstock.settings.config import Settings, load
 from penstock.store.directory import DataDirectory
@@ -32,8 +32,8 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def node_of(settings: Settings, listen: list[tuple[str, int]]) -> Node:
-    return Node(settings, listen, None, Shard("penstock@here", settings, None, whole_machine()))
+def node_of(settings: Settings, listen: list[tuple[str, int]]) -> ServerNode:
+    return ServerNode(settings, listen, None, Shard("penstock@here", settings, None, whole_machine()))
 
 
 @pytest.mark.parametrize("port", ["listen", "http", "metrics_listen"])

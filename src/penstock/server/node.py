@@ -1,4 +1,4 @@
-"""Node: what the process of a broker has beside its shard: listeners, certificates, logins, HTTP and settings.
+"""Node of a server: what a process has beside its shard: listeners, certificates, logins, HTTP and settings.
 
 Its listeners are the intake of the shard: they pass each accepted socket to `Shard.take`. A reload of the settings file
 begins here, and the shard gets its part.
@@ -60,11 +60,12 @@ def whole_machine() -> Allowance:
     return Allowance(memory_bytes(), open_files())
 
 
-class Node:
-    """Node with one shard in its process.
+class ServerNode:
+    """Node of a server, with one shard in its process. Operations read and change a `Node` (management/node.py).
 
-    The steps of a start: `begin`, `open_metrics` and `start_logins` once the shard has an event loop, `listen` once the shard is
-    restored. The steps of a stop, after any of them: `stop_accepting` before the shard closes, `release` after it.
+    The steps of a start: `begin`, `open_metrics` and `start_logins` once the shard has an event loop, `listen` once the
+    shard is restored. The steps of a stop, after any of them: `stop_accepting` before the shard closes, `release` after
+    it.
     """
 
     def __init__(self, settings: Settings, listen: list[tuple[str, int]], http: str | None, shard: Shard) -> None:
