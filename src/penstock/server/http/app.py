@@ -38,7 +38,7 @@ from penstock.management.operation import (
     need_at,
 )
 from penstock.operations.table import OPERATIONS
-from penstock.server.http import metrics, node, objects, sessions
+from penstock.server.http import metrics, node, objects
 from penstock.server.http.answers import rows_octets, streamed_octets
 from penstock.server.http.console import pages, stream
 from penstock.server.http.lists import list_fields, listed, one, sample_fields
@@ -181,12 +181,10 @@ class Own:
         self.needs = [need_at(path, tag, permissions, vhost) for path in paths]
 
 
-OF_CONNECTION: Final = "own connection, or the tag monitoring"
 OWN: Final = (
     Own("GET /whoami", MANAGEMENT, objects.whoami),
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
     Own("POST /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.import_),
-    Own("GET /connections/{name}/sessions", MANAGEMENT, sessions.sessions, OF_CONNECTION),
     Own("GET /penstock/events", MONITORING, stream.events),
 )  # fmt: skip
 
