@@ -17,8 +17,6 @@ from penstock.access.permission import MONITORING
 from penstock.access.rules import ConnectionAccess, Rules
 from penstock.connections.audit_trail import Actor
 from penstock.connections.control_request import ControlRequest as Control
-from penstock.core.queue.queue import Queue
-from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
@@ -46,8 +44,6 @@ SEND_S: Final = 30.0
 """Seconds that a client may take nothing of a long answer; then it is hung up on, so that its socket is free."""
 FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 """Headers by which a proxy marks a forwarded request; their values are not trusted."""
-DEFAULT_EXCHANGE: Final = "amq.default"
-"""Name of the default exchange in URLs; its real name is empty."""
 
 
 class HttpError(Exception):
@@ -301,48 +297,9 @@ class ApiRequest:
         """Return a part of the path, decoded: %2F is a slash in a name. Raises HttpError (400); see `decoded`."""
         return decoded(self.http_request.path_params[name])
 
-    def vhost(self) -> VirtualHost:
-        """Return the virtual host named in the path. Raises HttpError (404)."""
-        return self.driver.vhost(self.part("vhost"))
-
-    def vhost_or_all(self) -> VirtualHost | None:
-        """Return the virtual host named in the path, None without one. Raises HttpError (404)."""
-        return self.live_vhost() if "vhost" in self.http_request.path_params else None
-
-    def live_vhost(self) -> VirtualHost:
-        """Return the virtual host named in the path. Raises HttpError (404), also for one that is being deleted."""
-        vhost = self.driver.broker.vhosts.get(self.part("vhost"))
-        if vhost is None or vhost.deleting:
-            raise not_found()
-        return vhost
-
-    def access(self, vhost: VirtualHost) -> ConnectionAccess:
-        """Return the rights of the user in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
-        self._check_entered(vhost.name)
-        return ConnectionAccess(self.rules, self.user, vhost.name)
-
     def _check_entered(self, vhost: str) -> None:
         if not self.rules.enters(vhost):
             raise AccessRefused(f"access to vhost '{vhost}' refused for user '{self.user}'")
-
-    def queue(self, name: str = "name") -> Queue:
-        """Return the queue named in the path; exclusive ones too. Raises HttpError (404)."""
-        queue = self.live_vhost().queues.get(self.part(name))
-        if queue is None:
-            raise not_found()
-        return queue
-
-    def exchange_name(self, name: str = "name") -> str:
-        """Return the name of the exchange in the path."""
-        given = self.part(name)
-        return "" if given == DEFAULT_EXCHANGE else given
-
-    def exchange(self, name: str = "name") -> Exchange:
-        """Return the exchange named in the path. Raises HttpError (404)."""
-        exchange = self.live_vhost().exchanges.get(self.exchange_name(name))
-        if exchange is None:
-            raise not_found()
-        return exchange
 
     def flag(self, name: str) -> bool:
         """Return a boolean of the query."""
