@@ -131,7 +131,7 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
     query: Row = {name: request.query[name] for name in route.query if name in request.query}
     query |= {name: request.query.getlist(name) for name in route.many if name in request.query}
     flags = {name: body[name] == "true" for name in route.flags if body.get(name) in ("true", "false")}
-    flags |= {name: query[name] == "true" for name in route.flags if name in query}
+    flags |= {name: request.flag(name) for name in route.flags if name in query}
     headers: Row = {field: request.http_request.headers.get(name, "") for name, field in route.headers}
     fields: Row = {**body, **query, **flags, **headers, **parts, **route.fixed}
     asked = request.asked(route, bool(operation.permissions))

@@ -19,7 +19,8 @@ from penstock.access.password_hash import (
     scram_text,
 )
 from penstock.describe.table import Row
-from penstock.server.http.request import ApiRequest, bad_request, json_response, text
+from penstock.server.http.request import ApiRequest, bad_request, json_response
+from penstock.settings.kind import TEXT
 
 
 async def whoami(request: ApiRequest) -> Response:
@@ -31,9 +32,13 @@ async def hash_given(fields: Row) -> None:
     """Replace the password in a body by its hash and keys. Raises HttpError (400) if there is a hash too."""
     if "password" in fields and "password_hash" in fields:
         raise bad_request("both_password_and_password_hash_are_provided")
-    if not text(fields, "password"):
+    given = fields.get("password", "")
+    password: object = TEXT.parse(given)
+    if not isinstance(password, str):
+        raise bad_request(TEXT.fault("'password'", given, secret=True))
+    if not password:
         return
-    hashed, scram = await asyncio.to_thread(_derive, text(fields, "password"))
+    hashed, scram = await asyncio.to_thread(_derive, password)
     fields["password_hash"], fields["hashing_algorithm"] = hashed.text(), hashed.algorithm
     if scram is not None:
         fields["scram_secret"] = scram_text(scram)

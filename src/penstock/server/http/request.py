@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
@@ -32,6 +32,7 @@ from penstock.management.operation import Route
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import HttpDebts, result_of
 from penstock.server.http.console.hub import Hub
+from penstock.settings.kind import FLAG, INVALID, Kind
 from penstock.settings.pools import HTTP_BODIES
 
 Told = TypeVar("Told")
@@ -246,11 +247,12 @@ class ApiRequest:
 
         None if the query has job=true: then the job outlives the request, which is answered with `accepted`.
         """
+        detached = self.flag("job")
         access = ConnectionAccess(self.rules, self.user, "")
         job = self.driver.jobs.add(kind, access, f"{self.user} over HTTP", subjects)
         run = self.driver.jobs.carried_out(job, self._recorded(job, steps(job)))
         known = result_of(self.event_loop, run, job=job)
-        if not self.flag("job"):
+        if not detached:
             return await known
         known.cancel()  # Nobody waits for it.
         self.detached = job
@@ -302,8 +304,9 @@ class ApiRequest:
             raise AccessRefused(f"access to vhost '{vhost}' refused for user '{self.user}'")
 
     def flag(self, name: str) -> bool:
-        """Return a boolean of the query."""
-        return self.query.get(name) == "true"
+        """Return a boolean of the query, false if it is absent or empty. Raises HttpError (400)."""
+        given = self.query.get(name, "")
+        return given != "" and query_value(FLAG, name, given) is True
 
     def asked(self, route: Route, checked: bool) -> Control:
         """Return the request of an operation, without fields; it has the virtual host of the path or of the query.
@@ -382,32 +385,12 @@ class ApiRequest:
         return fields
 
 
-def text(fields: Row, name: str, otherwise: str = "") -> str:
-    """Return a string from a body. Raises HttpError (400)."""
-    value = fields.get(name, otherwise)
-    if not isinstance(value, str):
-        raise bad_request(f"'{name}' must be a string, not {json.dumps(value)}")
-    return value
-
-
-def table(fields: Row, name: str) -> dict[str, object]:
-    """Return an object from a body; an empty list counts as one (RabbitMQ's tools send it). Raises HttpError (400)."""
-    value = fields.get(name, {})
-    if value == []:
-        return {}
-    if not isinstance(value, dict):
-        raise bad_request(f"'{name}' must be an object, not {json.dumps(value)}")
-    return value
-
-
-def whole(fields: Row, name: str) -> int:
-    """Return a non-negative integer from a body, or from digits in a string. Raises HttpError (400)."""
-    value = fields.get(name)
-    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise bad_request(f"'{name}' must be a whole number from 0, not {json.dumps(value)}")
-    return value
+def query_value(kind: Kind, name: str, given: str) -> Any:
+    """Return a value of the query by its kind. Raises HttpError (400)."""
+    found = kind.parse(given)
+    if found is INVALID:
+        raise bad_request(kind.fault(name, given))
+    return found
 
 
 async def until_gone(receive: Receive) -> None:
