@@ -17,15 +17,13 @@ import hashlib
 import zlib
 from typing import TYPE_CHECKING
 
+from penstock.settings.lengths import SPREAD_CHARACTERS
 from pyspark_penstock.errors import SchemaError
 from pyspark_penstock.options import SinkOptions
 from pyspark_penstock.parsing import Address
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-SPREAD_CHARACTERS = 160
-"""Most characters of a spread in the broker's record; a longer text is cut and completed by a digest."""
 
 
 def spread_servers(options: SinkOptions) -> tuple[Address, ...]:

@@ -108,7 +108,7 @@ def test_invalid_ack_timeout_is_refused(value: object, driver: BrokerDriver) -> 
     declare = method_frame(1, spec.QUEUE_DECLARE, queue="q", arguments={"x-consumer-timeout": value})
     (closed,) = methods(peer.say(declare))
     assert closed.args["reply_code"] == 406
-    assert "x-consumer-timeout=" in str(closed.args["reply_text"])
+    assert "x-consumer-timeout must be" in str(closed.args["reply_text"])
 
 
 @pytest.mark.parametrize(
@@ -146,4 +146,4 @@ def test_time_of_a_consumer_that_cannot_be_meant_is_refused(value: object, drive
     consume = method_frame(1, spec.BASIC_CONSUME, queue="q", arguments={"x-consumer-timeout": value})
     (closed,) = methods(peer.say(consume))
     assert closed.args["reply_code"] == 406
-    assert "x-consumer-timeout=" in str(closed.args["reply_text"])
+    assert "x-consumer-timeout must be" in str(closed.args["reply_text"])

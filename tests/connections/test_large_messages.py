@@ -168,7 +168,7 @@ def test_hold_deadline_restarts_when_the_store_writes(driver: BrokerDriver) -> N
 
 
 def test_body_in_a_single_frame_is_not_large(driver: BrokerDriver) -> None:
-    driver.connection_limits.min_large_message = 1000
+    driver.connection_limits.change(min_large_message=1000)
     PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     client.say(publish("q", bytes(100_000)))
@@ -177,7 +177,7 @@ def test_body_in_a_single_frame_is_not_large(driver: BrokerDriver) -> None:
 
 @pytest.mark.parametrize(("least", "large"), [(0, False), (MIB, True), (MIB + 1, False)])
 def test_bodies_are_large_from_the_setting_on(driver: BrokerDriver, least: int, large: bool) -> None:
-    driver.connection_limits.min_large_message = least
+    driver.connection_limits.change(min_large_message=least)
     PieceStore(driver.broker.large)
     client = Dialogue(driver).declare("q")
     send(client, persistent("q", bytes(MIB)))
@@ -185,7 +185,7 @@ def test_bodies_are_large_from_the_setting_on(driver: BrokerDriver, least: int, 
 
 
 def test_control_requests_are_put_together(driver: BrokerDriver) -> None:
-    driver.connection_limits.min_large_message = 1000
+    driver.connection_limits.change(min_large_message=1000)
     PieceStore(driver.broker.large)
     client = Dialogue(driver)
     send(client, publish("status", bytes(200_000), exchange="penstock.control"))
@@ -193,7 +193,7 @@ def test_control_requests_are_put_together(driver: BrokerDriver) -> None:
 
 
 def test_body_beyond_the_limit_is_refused_at_the_header(driver: BrokerDriver) -> None:
-    driver.connection_limits.message_bytes_max = MIB
+    driver.connection_limits.change(message_bytes_max=MIB)
     client = Dialogue(driver).declare("q")
     name, code, _ = refused(client, publish("q", bytes(MIB + 1))[:1000])
     assert (name, code) == ("channel.close", 406)

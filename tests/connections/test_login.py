@@ -330,7 +330,7 @@ def test_refused_token_is_answered_as_a_wrong_password() -> None:
 
 def amqp10_client(exp: float) -> ManagementClient:
     driver = make()
-    driver.connection_limits.initial_frame_max = 16_384
+    driver.connection_limits.change(initial_frame_max=16_384)
     given = token("penstock.read:*/*", exp=exp)
     return ManagementClient(Amqp10Dialogue(driver, password=given))
 

@@ -100,7 +100,7 @@ def driver() -> BrokerDriver:
 
 
 def test_mechanisms_can_be_left_out_and_are_refused_then(driver: BrokerDriver) -> None:
-    driver.connection_limits.sasl_mechanisms = ["PLAIN", "SCRAM-SHA-256"]
+    driver.connection_limits.change(sasl_mechanisms=["PLAIN", "SCRAM-SHA-256"])
     login = exchange(driver, subject="ada")
     assert login.mechanisms == ["PLAIN", "SCRAM-SHA-256"]
     step = login.init("ANONYMOUS", b"")

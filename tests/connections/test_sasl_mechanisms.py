@@ -23,13 +23,13 @@ def test_sasl_mechanisms_are_offered_in_the_order_of_the_settings() -> None:
     assert offered_mechanisms(services, peer_at(), (PLAIN, EXTERNAL)) == [PLAIN]
     assert offered_mechanisms(services, peer_at("127.0.0.1"), ALL) == [SCRAM, PLAIN, AMQPLAIN, ANONYMOUS]
     assert offered_mechanisms(services, peer_at(subject="ada"), ALL)[0] == EXTERNAL
-    services.connection_limits.sasl_mechanisms = [AMQPLAIN, SCRAM]
+    services.connection_limits.change(sasl_mechanisms=[AMQPLAIN, SCRAM])
     assert offered_mechanisms(services, peer_at(subject="ada"), ALL) == [AMQPLAIN, SCRAM]
 
 
 def test_passwords_readable_on_the_network_may_be_forbidden() -> None:
     services = make_driver().services
-    services.connection_limits.insecure_mechanisms = [SCRAM]
+    services.connection_limits.change(insecure_mechanisms=[SCRAM])
     assert offered_mechanisms(services, peer_at(), ALL) == [SCRAM]
     assert offered_mechanisms(services, peer_at("127.0.0.1"), ALL) == [SCRAM, PLAIN, AMQPLAIN, ANONYMOUS]
     assert is_permitted(services.connection_limits, PLAIN, protected=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.queue.queue import Queue
-from penstock.describe.road import SOURCES_MOST, road_of
-from penstock.errors import NotFound
+from penstock.describe.road import BINDINGS_MOST, road_of
 from tests.support.broker_fixture import House
 
 
@@ -105,16 +104,32 @@ def test_queue_below_its_guaranteed_share_is_not_held_by_the_memory(house: House
     assert held_by(house) is None
 
 
-def test_row_looks_at_a_bounded_number_of_exchanges(house: House) -> None:
-    """Of more exchanges than that the later ones are not seen."""
-    names = [f"more-{number}" for number in range(SOURCES_MOST)]
-    for name in names:
-        house.vhost.declare_exchange(name, "topic", {}, False, False, False)
-        house.vhost.bind(name, queue_of(house), None, "eu", {})
-    house.broker.gates.block("address", "/", names[-2], "")
+def bind_exchange(house: House, source: str, destination: str) -> None:
+    for name in (source, destination):
+        if name not in house.vhost.exchanges:
+            house.vhost.declare_exchange(name, "topic", {}, False, False, False)
+    house.vhost.bind(source, None, house.vhost.exchange(destination), "#", {})
+
+
+def test_exchange_that_leads_to_the_queue_through_others_holds_its_road(house: House) -> None:
+    for source, destination in (("all", "logs"), ("world", "all"), ("logs", "world")):  # The last one closes a circle.
+        bind_exchange(house, source, destination)
+    house.broker.gates.block("address", "/", "world", "")
     assert held_by(house) == "exchange"
-    house.broker.gates.unblock("address", "/", names[-2])
-    house.broker.gates.block("address", "/", names[-1], "")
+    house.broker.gates.unblock("address", "/", "world")
+    bind_exchange(house, "logs", "elsewhere")
+    house.broker.gates.block("address", "/", "elsewhere", "")
     assert held_by(house) is None
-    with pytest.raises(NotFound):
-        house.broker.gates.unblock("address", "/", names[-2])
+
+
+def test_row_looks_at_a_bounded_number_of_bindings(house: House) -> None:
+    """Of more bindings than that the later ones are not seen."""
+    house.vhost.declare_exchange("more", "topic", {}, False, False, False)
+    house.broker.gates.block("address", "/", "more", "")
+    for number in range(BINDINGS_MOST - 2):
+        house.vhost.bind("logs", queue_of(house), None, f"k{number}", {})
+    house.vhost.bind("more", queue_of(house), None, "last seen", {})
+    assert held_by(house) == "exchange"
+    bind_exchange(house, "far", "logs")
+    house.broker.gates.block("address", "/", "far", "")
+    assert [gate.name for gate in road_of(queue_of(house), house.broker).closed] == ["address more"]

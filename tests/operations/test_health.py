@@ -75,7 +75,7 @@ def test_virtual_host_that_is_being_deleted_is_down(driver: BrokerDriver) -> Non
 def test_limit_of_connections_is_checked() -> None:
     driver = make_driver()
     assert check(driver, "below-node-connection-limit") == {"status": "ok", "current": 0, "limit": "infinity"}
-    driver.connection_limits.connections_max = 1
+    driver.connection_limits.change(connections_max=1)
     assert check(driver, "below-node-connection-limit")["status"] == "ok"
     Dialogue(driver)
     verdict = check(driver, "below-node-connection-limit")

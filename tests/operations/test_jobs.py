@@ -297,10 +297,14 @@ def test_job_of_another_user_is_hidden_and_only_administrators_cancel_it() -> No
 @pytest.mark.parametrize(
     ("operation", "fields", "error"),
     [
-        ("job.show", {}, "'id' must be the number of a job, not None"),
-        ("job.show", {"id": True}, "'id' must be the number of a job, not True"),
+        ("job.show", {}, "'id' must be the number of a job, not null"),
+        ("job.show", {"id": True}, "'id' must be the number of a job, not true"),
         ("job.cancel", {"id": "x"}, "'id' must be the number of a job, not 'x'"),
-        ("job.list", {"state": "runing"}, "'runing' is no state of a job; did you mean running?"),
+        (
+            "job.list",
+            {"state": "runing"},
+            "'state' must be waiting, running, held, done, failed or cancelled, not 'runing'; did you mean running?",
+        ),
     ],
 )
 def test_invalid_request_for_jobs_is_refused_in_one_sentence(

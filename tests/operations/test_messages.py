@@ -210,7 +210,7 @@ def test_answer_ends_before_the_message_that_exceeds_its_bytes(driver: BrokerDri
     [
         ({"ackmode": "maybe"}, "ackmode must be one of ack_requeue_true"),
         ({"encoding": "hex"}, "Unsupported encoding"),
-        ({"count": "x"}, "'count' must be a whole number from 0, not \"x\""),
+        ({"count": "x"}, "'count' must be a whole number from 0, not 'x'"),
         ({"count": -1}, "'count' must be a whole number from 0, not -1"),
         ({"truncate": True}, "'truncate' must be a whole number from 0, not true"),
     ],

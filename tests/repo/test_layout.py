@@ -23,7 +23,7 @@ INTERFACES = {
             *("amqp10/publisher", "amqp10/requests", "amqp10/session", "amqp10/transaction"),
         )
     },
-    "settings/name_length.py": "a number",
+    "settings/lengths.py": "two numbers",
     "markers.py": "a marker for type checkers",
     "sync.py": "names; tests/client/test_blocking.py tests what they are of",
     "core/consume/context.py": "what sessions use of the broker; tests/core/test_broker.py tests the broker",

@@ -93,13 +93,13 @@ def test_method_out_of_turn_in_the_negotiation_is_503(
 async def test_handshake_that_is_never_finished_is_dropped() -> None:
     broker = in_process()
     limits = broker.driver.connection_limits
-    limits.handshake_s = 600.0
+    limits.change(handshake_s=600)
 
     def wait_for_the_end() -> None:
         with peer_of(broker) as silent, peer_of(broker) as halfway, open_peer(broker) as neighbour:
             halfway.log_in()
             halfway.expect(0, commands.Connection.Tune)
-            limits.handshake_s = 1.0  # Not before all are as far as they get, however long that took.
+            limits.change(handshake_s=1)  # Not before all are as far as they get, however long that took.
             assert silent.is_closed()
             assert halfway.is_closed()
             assert neighbour.is_well()
@@ -110,8 +110,8 @@ async def test_handshake_that_is_never_finished_is_dropped() -> None:
 
 async def test_sockets_that_do_not_log_in_are_closed_beyond_their_bound_and_others_log_in() -> None:
     broker = in_process()
-    broker.driver.connection_limits.handshakes_address_max = 2
-    broker.driver.connection_limits.handshake_s = 600.0  # None of them is closed for its time.
+    broker.driver.connection_limits.change(handshakes_address_max=2)
+    broker.driver.connection_limits.change(handshake_s=600)  # None of them is closed for its time.
 
     def crowd() -> None:
         with open_peer(broker) as neighbour, peer_of(broker) as first, peer_of(broker) as second:

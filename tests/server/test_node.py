@@ -1,4 +1,4 @@
-"""Node: its ports, what a start that fails leaves open, and the start-up settings that a reload changes."""
+"""Node of a server: its ports, what a start that fails leaves open, and the start-up settings that a reload changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock.errors import StartError
-from penstock.server.node import NO_ADDRESS, Node, whole_machine
+from penstock.server.node import NO_ADDRESS, ServerNode, whole_machine
 from penstock.server.shard import Shard
 from penstock.settings.config import Settings, load
 from penstock.store.directory import DataDirectory
@@ -32,8 +32,8 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def node_of(settings: Settings, listen: list[tuple[str, int]]) -> Node:
-    return Node(settings, listen, None, Shard("penstock@here", settings, None, whole_machine()))
+def node_of(settings: Settings, listen: list[tuple[str, int]]) -> ServerNode:
+    return ServerNode(settings, listen, None, Shard("penstock@here", settings, None, whole_machine()))
 
 
 @pytest.mark.parametrize("port", ["listen", "http", "metrics_listen"])
@@ -56,11 +56,12 @@ async def test_start_that_finds_a_port_in_use_releases_everything(tmp_path: Path
 async def test_listeners_are_listed_with_their_protocols() -> None:
     settings = Settings(metrics_listen="127.0.0.1:0")
     async with penstock.Broker(["127.0.0.1:0", "localhost:0"], settings=settings, http="127.0.0.1:0") as broker:
-        kinds = [kind for kind, _, _ in broker.shard.event_loop.listeners]
-        ports = {port for _, _, port in broker.shard.event_loop.listeners}
+        kinds = [kind for kind, _, _ in broker.node.listeners]
+        ports = {port for _, _, port in broker.node.listeners}
         assert (kinds[0], set(kinds[1:-1]), kinds[-1]) == ("http/prometheus", {"amqp"}, "http")
         shown = [*broker.addresses, *broker.http_addresses, *broker.metrics_addresses]
         assert ports == {port for _, port in shown}
+        assert broker.driver.process.listeners == broker.node.listeners
 
 
 async def test_node_without_an_address_is_refused() -> None:

@@ -47,6 +47,10 @@ async def shard(tmp_path: Path) -> AsyncIterator[Shard]:
     await shard.release()
 
 
+async def test_shard_without_a_node_knows_no_listeners(shard: Shard) -> None:
+    assert shard.driver.process.listeners == []
+
+
 async def test_shard_serves_sockets_that_another_process_could_have_accepted(shard: Shard) -> None:
     parent, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with parent, channel, socket.create_server(("127.0.0.1", 0)) as listening:
@@ -122,5 +126,5 @@ def test_limits_of_a_shard_are_parts_of_its_allowance(memory: int, files: int) -
     gate = shard.driver.broker.gates.memory
     assert gate is not None
     assert gate.thresholds.capacity.bytes + gate.reserve == pytest.approx(0.4 * memory)
-    assert (limits.handshakes_max, limits.handshakes_address_max) == (files // 2, files // 4)
+    assert (limits.start.handshakes_max, limits.start.handshakes_address_max) == (files // 2, files // 4)
     assert shard.driver.name == "penstock@here"

@@ -166,7 +166,7 @@ async def test_broker_stops_although_a_peer_has_reset_its_connection_in_the_same
 def test_socket_is_read_in_pulses_while_its_hold_budget_is_used_up() -> None:
     async def be_held(loop: SimLoop) -> None:
         policy = ConnectionLimits()
-        policy.hold_bytes = 2048
+        policy.change(hold_bytes=2048)
         world = World(loop, policy)
         client = await opened(world)
         await world.declare(client, "orders", capacity_messages=9, stop_messages=1, resume_messages=0, hold_deadline=0)

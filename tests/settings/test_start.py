@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connections.connection_limits import ConnectionLimits
 from penstock.errors import ConfigError
-from penstock.settings.config import Settings
-from penstock.settings.start import AT_START, DEFAULTS, OF_CONNECTIONS, read_start
+from penstock.settings.start import AT_START, DEFAULTS, read_start
 
 
 @pytest.mark.parametrize("field", AT_START)
@@ -47,11 +45,3 @@ def test_start_up_setting_is_refused_with_its_rule(name: str, value: object, sen
     with pytest.raises(ConfigError) as caught:
         read_start(name, value)
     assert str(caught.value) == sentence
-
-
-def test_connection_limits_are_those_of_the_settings() -> None:
-    limits = ConnectionLimits(Settings(channel_max=7))
-    assert limits.channel_max == 7
-    assert {name: getattr(ConnectionLimits(), name) for name in OF_CONNECTIONS} == {
-        name: getattr(DEFAULTS, name) for name in OF_CONNECTIONS
-    }

@@ -53,7 +53,7 @@ def unfairness(order: list[str], names: list[str], messages: int) -> int:
 
 async def storm(loop: SimLoop) -> tuple[str, SlowConsumer]:
     policy = ConnectionLimits()
-    policy.hold_bytes = 2048  # Those who publish without confirms are paused, and read in pulses.
+    policy.change(hold_bytes=2048)  # Those who publish without confirms are paused, and read in pulses.
     world = World(loop, policy)
     first = world.client("first")
     await first.open()

@@ -6,9 +6,10 @@ import sys
 import pyarrow as pa
 import pytest
 
+from penstock.settings.lengths import SPREAD_CHARACTERS
 from pyspark_penstock.errors import SchemaError
 from pyspark_penstock.options import sink_options
-from pyspark_penstock.spread import SPREAD_CHARACTERS, server_of, shares_of, spread_servers, spread_text
+from pyspark_penstock.spread import server_of, shares_of, spread_servers, spread_text
 
 
 def options(servers, **given):

@@ -29,7 +29,7 @@ class TransactionalPeer(Amqp10Dialogue):
 
     def __init__(self, **fields: object) -> None:
         limits = ConnectionLimits()
-        limits.heartbeat_s = 0  # Its silence may last.
+        limits.change(heartbeat_s=0)  # Its silence may last.
         super().__init__(make_driver(limits))
         self.attached = self.attach_coordinator(COORDINATOR, **fields)
 

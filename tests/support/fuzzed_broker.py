@@ -60,7 +60,7 @@ class World:
         """One input."""
         chance = self.octets.chance
         if self.octets.one_in(100):
-            self.driver.connection_limits.min_large_message = chance.choice((0, 8, 50))
+            self.driver.connection_limits.change(min_large_message=chance.choice((0, 8, 50)))
         self.now += chance.choice((0.0, 0.001, 0.1, 5.0)) if self.octets.one_in(2) else 0.0
         self.driver.begin(self.now)
         if len(self.clients) < CLIENTS:

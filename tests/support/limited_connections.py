@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.connections.connection_limits import ConnectionLimits
+from penstock.settings.start import Start
 
 
-def limits(**values: object) -> ConnectionLimits:
+def limits(**values: Any) -> ConnectionLimits:
     """Return limits of which these are set."""
-    found = ConnectionLimits()
-    for name, value in values.items():
-        assert hasattr(found, name), name
-        setattr(found, name, value)
-    return found
+    return ConnectionLimits(Start(**values))

@@ -27,7 +27,7 @@ class World:
         self.core = Broker(Defaults())
         self.core.add_vhost("/")
         policy = policy or ConnectionLimits()
-        policy.handshakes_address_max = 10_000  # A thousand clients of one address log in at the same moment.
+        policy.change(handshakes_address_max=10_000)  # A thousand clients of one address log in at the same moment.
         self.driver = BrokerDriver(self.core, policy, "seed", "simulated")
         self.event_loop = EventLoop(self.driver, loop)
         self.queue: Queue

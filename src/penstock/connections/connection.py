@@ -447,7 +447,7 @@ class Connection(Worker):
         if self.is_closing():
             return now - self.times.closed < self.limits.close_s
         if self.state is not ConnectionState.RUNNING:
-            return now - self.times.opened < self.limits.handshake_s
+            return now - self.times.opened < self.limits.start.handshake_s
         return True
 
     def close(self, error: BrokerError) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
-from penstock.settings.start import OF_CONNECTIONS, Start
+from penstock.settings.start import Start
 
 PULSING_S_MAX: Final = 60.0
 """Most seconds of pulses that are budgeted if there is no deadline, or a long one."""
@@ -14,50 +15,25 @@ CHARGE_PER_OCTET: Final = 7
 """Highest charge per byte on the wire: the shortest publish has 39 bytes and is charged a little over OVERHEAD."""
 
 
-class ConnectionLimits:
-    """Limits of connections. Set once at start; read by protocols and the event loop.
+READ_NATIVELY: Final = ("hold_bytes", "message_bytes_max", "min_large_message", "transaction_bytes")
+"""Settings that are read for a message: attributes of the compiled class, which take a nanosecond and not thirty."""
 
-    `settings.start` explains the limits that are start-up settings.
+
+class ConnectionLimits:
+    """Limits of connections, read by protocols and the event loop: settings at the start, and times and sizes of ours.
+
+    A setting has its name, unit, range and default in `settings.start` alone.
     """
 
-    frame_max: int
-    """Largest frame in bytes; RabbitMQ's default, which all clients accept."""
-    initial_frame_max: int
-    """Largest frame in bytes before login; RabbitMQ's bound."""
-    channel_max: int
-    heartbeat_s: int
+    start: Start
+    """Settings at the start; those in READ_NATIVELY are attributes too."""
+    hold_bytes: int
     message_bytes_max: int
     min_large_message: int
-    arriving_bytes_max: int
-    """Most bytes of incomplete messages on a connection; twice the largest body."""
-    hold_bytes: int
-    """Hold budget of a connection (charges); beyond, reading is paused, or the next publish refused."""
     transaction_bytes: int
-    """Most bytes (charges) of uncommitted and held publishes of a connection with transactions.
-
-    Such a connection is never paused, so the next publish is refused.
-    """
-    transaction_timeout_s: float
-    """RabbitMQ's consumer_timeout."""
-    flow_enforcement_s: float
-    sasl_mechanisms: list[str]
-    insecure_mechanisms: list[str]
-    rabbitmq_version: str | None
-    handshake_s: float
-    """Seconds from connect to connection.open-ok; RabbitMQ's default."""
-    connections_max: int
-    connections_address_max: int
-    handshakes_max: int
-    """Most sockets that are not logged in, except sockets of this machine: 10 MiB in the worst case."""
-    handshakes_address_max: int
-    """The same per address, and for this machine. Enough for workers that all start at once."""
-    login_rate_max: int
-    login_rate_address_max: int
 
     def __init__(self, start: Start | None = None) -> None:
-        start = start or Start()
-        for name in OF_CONNECTIONS:
-            setattr(self, name, getattr(start, name))
+        self._set(start or Start())
         self.asked_bytes: int = 16 * 1024 * 1024
         """Hold budget that replaces `hold_bytes` after channel.flow(active=false), for publishes in flight."""
         self.pulse_bytes: int = 64 * 1024
@@ -65,6 +41,15 @@ class ConnectionLimits:
         """Size and interval of the reads from a paused connection: py-amqp's socket fails when unread for a second."""
         self.close_s: float = 3.0
         """Seconds that a peer has to answer connection.close."""
+
+    def _set(self, start: Start) -> None:
+        self.start = start
+        for name in READ_NATIVELY:
+            setattr(self, name, getattr(start, name))
+
+    def change(self, **values: Any) -> None:
+        """Set settings of these names."""
+        self._set(replace(self.start, **values))
 
     def pulsing_s(self, deadline_s: float) -> float:
         """Return the seconds for which a paused connection is read in pulses: the hold deadline, within a bound.
@@ -75,7 +60,7 @@ class ConnectionLimits:
 
     def largest_arrival(self) -> int:
         """Return the highest charge of a message that arrives in pieces of a KiB, with a large header."""
-        return self.message_bytes_max + self.message_bytes_max // 16 + 2 * self.frame_max
+        return self.message_bytes_max + self.message_bytes_max // 16 + 2 * self.start.frame_max
 
     def hold_bytes_most(self, deadline_s: float) -> int:
         """Return the bytes (charges) at which the next publish of a connection that only publishes is refused.

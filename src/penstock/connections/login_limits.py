@@ -217,9 +217,9 @@ class LoginRate:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
-        self._here = TokenBucket(limits.login_rate_max, limits.login_rate_max)
+        self._here = TokenBucket(limits.start.login_rate_max, limits.start.login_rate_max)
         """Logins of this machine."""
-        self._distant = TokenBucket(limits.login_rate_max, limits.login_rate_max)
+        self._distant = TokenBucket(limits.start.login_rate_max, limits.start.login_rate_max)
         """Logins of all other machines."""
         self._addresses: dict[str, TokenBucket] = {}
         """Logins by network, the least recently used first. A forgotten network has a full bucket again."""
@@ -230,13 +230,13 @@ class LoginRate:
         bucket = self._of_address(network)
         if bucket is not None and bucket.ready_at(now) > now:
             return (
-                f"address login limit ({limits.login_rate_address_max} a second) of {network} is reached; "
+                f"address login limit ({limits.start.login_rate_address_max} a second) of {network} is reached; "
                 "login-rate-address-max sets it"
             )
-        if limits.login_rate_max:
+        if limits.start.login_rate_max:
             node = self._here if network == THIS_MACHINE else self._distant
             if node.ready_at(now) > now:
-                return f"node login limit ({limits.login_rate_max} a second) is reached; login-rate-max sets it"
+                return f"node login limit ({limits.start.login_rate_max} a second) is reached; login-rate-max sets it"
             node.take(1.0, now)
         if bucket is not None:
             bucket.take(1.0, now)
@@ -248,7 +248,7 @@ class LoginRate:
 
     def _of_address(self, network: str) -> TokenBucket | None:
         """Return the bucket of a network; None if it has no limit."""
-        rate = self._limits.login_rate_address_max
+        rate = self._limits.start.login_rate_address_max
         if not rate or network == THIS_MACHINE:
             return None
         bucket = self._addresses.pop(network, None) or TokenBucket(rate, rate)
@@ -430,21 +430,22 @@ class PendingLogins:
             self._enter_hello(waiting, connection)
         else:
             waiting.silent[connection.number] = connection
-        if waiting.count() > policy.handshakes_address_max:
-            most = policy.handshakes_address_max
+        if waiting.count() > policy.start.handshakes_address_max:
+            most = policy.start.handshakes_address_max
             self._turn_away(
                 self._slowest(waiting, connection, LOGIN_S), f"{most} of its address, handshakes-address-max"
             )
-        elif network != THIS_MACHINE and self._abroad > policy.handshakes_max:
+        elif network != THIS_MACHINE and self._abroad > policy.start.handshakes_max:
             crowd = self._crowd(waiting)
             age_s = 0.0 if crowd.claim() > waiting.claim() else LOGIN_S
             self._turn_away(
-                self._slowest(crowd, connection, age_s), f"{policy.handshakes_max} of all addresses, handshakes-max"
+                self._slowest(crowd, connection, age_s),
+                f"{policy.start.handshakes_max} of all addresses, handshakes-max",
             )
 
     def _enter_hello(self, waiting: NetworkLogins, connection: Connection) -> None:
         """Add a connection whose TLS handshake begins; beyond the share of handshakes the oldest is dropped."""
-        most = max(1, self._services.connection_limits.handshakes_address_max // HELLO_PART)
+        most = max(1, self._services.connection_limits.start.handshakes_address_max // HELLO_PART)
         if len(waiting.hellos) >= most:
             oldest = next(iter(waiting.hellos.values()))
             self._turn_away(oldest, f"{most} handshakes of TLS of its address, a part of handshakes-address-max")
@@ -542,12 +543,12 @@ class OpenConnections:
         """Count a connection that opens a virtual host. Raises NotAllowed (530), in RabbitMQ's words, at a bound."""
         self._check_limits(connection, vhost)
         limits, network = self._limits, connection.peer.network
-        if limits.connections_max and len(self._open) >= limits.connections_max:
+        if limits.start.connections_max and len(self._open) >= limits.start.connections_max:
             raise NotAllowed(
-                f"connection refused: node connection limit ({limits.connections_max}) is reached; "
+                f"connection refused: node connection limit ({limits.start.connections_max}) is reached; "
                 "connections-max sets it"
             )
-        most = limits.connections_address_max
+        most = limits.start.connections_address_max
         count = self._networks.get(network, 0)
         if most and count >= most and network != THIS_MACHINE:
             raise NotAllowed(

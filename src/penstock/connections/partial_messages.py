@@ -116,7 +116,7 @@ class PartialMessages:
     def connection_most(self) -> int:
         """Return the bound of a connection: the configured one, and at least its largest message."""
         policy = self._services.connection_limits
-        return max(policy.arriving_bytes_max, policy.largest_arrival())
+        return max(policy.start.arriving_bytes_max, policy.largest_arrival())
 
     def node_most(self) -> int:
         """Return the bound of all connections: a part of the node's memory, and at least one message."""

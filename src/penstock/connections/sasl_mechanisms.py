@@ -30,16 +30,16 @@ ANONYMOUS: Final = "ANONYMOUS"
 
 def is_permitted(limits: ConnectionLimits, mechanism: str, protected: bool) -> bool:
     """Return whether the settings permit a mechanism; `protected` is true with TLS, and on this machine."""
-    if mechanism not in limits.sasl_mechanisms:
+    if mechanism not in limits.start.sasl_mechanisms:
         return False
-    return protected or mechanism in limits.insecure_mechanisms
+    return protected or mechanism in limits.start.insecure_mechanisms
 
 
 def offered_mechanisms(services: Services, peer: Peer, known: Sequence[str]) -> list[str]:
     """Return the mechanisms that a peer may choose from, among those that its protocol supports."""
     mechanisms: list[str] = []
     limits = services.connection_limits
-    for mechanism in limits.sasl_mechanisms:
+    for mechanism in limits.start.sasl_mechanisms:
         if mechanism not in known or not is_permitted(limits, mechanism, peer.is_protected()):
             continue
         if mechanism == EXTERNAL and not peer.tls_subject:

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.content.header_values import headers_from_json
 from penstock.content.properties import Properties
 from penstock.errors import PreconditionFailed
-from penstock.settings.name_length import NAME_MAX
+from penstock.settings.lengths import NAME_MAX
 from penstock.texts import worded
 
 INT32: Final = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.errors import PreconditionFailed
-from penstock.settings.name_length import NAME_MAX
+from penstock.settings.lengths import NAME_MAX
 
 PROPERTY_NAMES: Final = (
     "content_type",

@@ -107,6 +107,8 @@ class Route(NamedTuple):
     """Fields that the path stands for."""
     query: tuple[str, ...] = ()
     """Parameters of the query that are fields."""
+    many: tuple[str, ...] = ()
+    """Parameters of the query that may be given several times: each is a list of texts."""
     read: Callable[[Row], Row] | None = None
     """Function that makes the fields of an operation of those of path, query and body; None: they are the same."""
     vhost: str | None = None
@@ -114,6 +116,8 @@ class Route(NamedTuple):
     """True if the query names the virtual host (default /), which the user must be able to enter."""
     body: bool | None = None
     """True to read a body, False to read none; None reads one for PUT and POST."""
+    body_field: str = ""
+    """Field that is the body as it came, in bytes; empty if the body is an object with the fields."""
     body_most: int = 0
     """Most bytes of a body; 0 for the bound of most paths."""
     flags: tuple[str, ...] = ()
@@ -122,6 +126,8 @@ class Route(NamedTuple):
     """Headers that are fields, each with the name of the field."""
     silent: bool = False
     """True if the answer has no body: 201 where something was created, else 204."""
+    spoken: Callable[[Row], bool] | None = None
+    """Function that returns whether these fields ask for a body, where the answer is `silent` otherwise."""
     verdict: bool = False
     """True if the answer is the verdict of a health check: 503 for one that failed."""
 

@@ -122,6 +122,8 @@ def _row(origin: ConnectionGates) -> Row:
 REASON: Final = "Closed via management plugin"
 """Default of X-Reason: RabbitMQ's text, which programs know."""
 OF_CLOSING: Final = "own connection, or the tag administrator"
+AMQP10: Final = "AMQP 1.0"
+"""Protocol of a connection with sessions, as its engine names it."""
 X_REASON: Final = (("x-reason", "reason"),)
 
 
@@ -172,6 +174,19 @@ def _channels_of_connection(node: Node, request: ControlRequest) -> Groups | Non
     return iter([(connection.vhost, connection.engine.sessions())])
 
 
+def _sessions(node: Node, request: ControlRequest) -> list[Row] | None:
+    """Return the sessions of a connection. Raises PreconditionFailed (400) for AMQP 0-9-1, which has channels."""
+    connection = connection_or_none(node, request)
+    if connection is None:
+        return None
+    check_own(request, connection.user)
+    if connection.engine.details()["protocol"] != AMQP10:
+        raise PreconditionFailed("connection does not use AMQP 1.0")
+    at = sampled(node, request)
+    rows = [session_in_full(each, at) for each in connection.engine.sessions()]
+    return [{"channel_number": row.get("number"), **row} for row in rows]
+
+
 def _of_user(node: Node, request: ControlRequest) -> Groups:
     user = request.text("user")
     check_own(request, user)
@@ -204,6 +219,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     listing(CHANNELS, "GET /channels /vhosts/{vhost}/channels", "List channels, all or of a virtual host."),
     listing(CHANNELS, f"GET {CLIENT}/channels", "List the channels of a connection.", _channels_of_connection,
             (OF_CONNECTION,)),
+    showing(f"GET {CLIENT}/sessions", "List the sessions of a connection over AMQP 1.0; 400 for one of AMQP 0-9-1, "
+            "which has channels.", _sessions, permissions=(OF_CONNECTION,)),
     listing(CONSUMERS, "GET /consumers /consumers/{vhost}", "List consumers, all or of a virtual host.",
             vhost=ANYWHERE),
     showing(f"GET {CLIENT}", "Show a connection.", _connection_row, permissions=(OF_CONNECTION,)),

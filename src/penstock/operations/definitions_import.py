@@ -22,7 +22,7 @@ from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
 from penstock.management.jobs import DEFINITIONS, Subject
 from penstock.management.node import Node
-from penstock.management.operation import Operation
+from penstock.management.operation import Operation, Route
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
 from penstock.operations.definitions_kinds import (
     ENTRY_WORK,
@@ -38,6 +38,7 @@ from penstock.operations.definitions_kinds import (
     defined_sections,
 )
 from penstock.operations.definitions_parser import (
+    BYTES_MOST,
     NOTHING_IMPORTED,
     Entry,
     InvalidEntry,
@@ -129,16 +130,17 @@ def import_steps(
 def answer_import(node: Node, request: ControlRequest) -> Steps[Row]:
     """Answer definitions.import {definitions, everywhere, dry_run}, and the fields of `ImportOptions`.
 
-    `definitions` is the text of a file; see `import_steps`.
+    `definitions` is the text of a file, or its bytes over HTTP; see `import_steps`.
     """
     text = request.fields.pop("definitions", None)
-    if not isinstance(text, str):
+    if not isinstance(text, str | bytes):
         raise PreconditionFailed("'definitions' must be a string: the text of a file")
+    data = text if isinstance(text, bytes) else text.encode()
     vhost = None if request.fields.get("everywhere") is True else request.vhost.name
     skip = [] if request.fields.get("skip") is None else request.names("skip", 0)
     options = ImportOptions(skip, request.flag("skip_refused"), request.flag("streams_as_queues"))
     dry_run = request.flag("dry_run")
-    return (yield from import_steps(node, text.encode(), vhost, options, dry_run, request.progress))
+    return (yield from import_steps(node, data, vhost, options, dry_run, request.progress))
 
 
 def subject_of(node: Node, request: ControlRequest) -> tuple[Subject, ...]:
@@ -458,4 +460,44 @@ def _named_in(entries: list[Entry], text: str) -> Entry | None:
     return named[0] if len(named) == 1 else None
 
 
-OPERATIONS: Final[tuple[Operation, ...]] = (Operation(IMPORT, answer_import, FIELDS, job=subject_of),)
+# Over HTTP
+
+
+FLAGS: Final = ("dry_run", "skip_refused", "streams_as_queues")
+
+
+def read_query(fields: Row) -> Row:
+    """Return the fields of an import of those of a query, whose `skip` has commas between kinds.
+
+    A name of an entry may have commas: a word with a colon is one entry.
+    """
+    words = fields.get("skip")
+    if isinstance(words, list):
+        parted = [each for word in words for each in ([word] if ":" in word else word.split(",")) if each]
+        fields["skip"] = list(dict.fromkeys(parted))
+    return fields
+
+
+def lists_entries(fields: Row) -> bool:
+    """Return whether an answer lists entries: a dry run, or options that skip or change single ones.
+
+    All other answers are empty, as RabbitMQ's are.
+    """
+    skip = fields.get("skip")
+    names_entries = isinstance(skip, list) and any(":" in each for each in skip)
+    return fields.get("dry_run") is True or "skip_refused" in fields or "streams_as_queues" in fields or names_entries
+
+
+def _route(where: str, purpose: str, fixed: Row) -> Route:
+    return Route(where, purpose, fixed=fixed, query=FLAGS, flags=FLAGS, many=("skip",), read=read_query,
+                 body_field="definitions", body_most=BYTES_MOST, silent=True, spoken=lists_entries)  # fmt: skip
+
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    Operation(IMPORT, answer_import, FIELDS, job=subject_of, routes=(
+        _route("POST /definitions /all-configuration",
+               "Import definitions: all or nothing; errors (400) name line and key. `dry_run=true` answers what would "
+               "differ.", {"everywhere": True}),
+        _route("POST /definitions/{vhost}", "Import definitions into a virtual host.", {}),
+    )),
+)  # fmt: skip

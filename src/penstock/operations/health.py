@@ -31,7 +31,7 @@ def _virtual_hosts(node: Node, request: ControlRequest) -> Row:
 
 
 def _connections(node: Node, request: ControlRequest) -> Row:
-    most = node.services.connection_limits.connections_max
+    most = node.services.connection_limits.start.connections_max
     current = len(node.connections)
     reason = "connection limit reached" if 0 < most <= current else ""
     return verdict(reason, current=current, limit=most or "infinity")

@@ -17,7 +17,8 @@ from penstock.management.jobs import KEPT_MOST, STATES, Job, Subject
 from penstock.management.node import Node
 from penstock.management.operation import Operation, Route, looking, rows_steps
 from penstock.management.why import SAID_MOST, SUBJECTS, first_lines
-from penstock.texts import hint
+from penstock.settings.kind import INVALID, Choices
+from penstock.texts import worded
 
 
 def list_jobs(node: Node, request: ControlRequest) -> Steps[Row]:
@@ -43,10 +44,14 @@ def cancel_job(node: Node, request: ControlRequest) -> Row:
     return node.jobs.row(job)
 
 
+STATE: Final = Choices(STATES, folded=False)
+
+
 def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
-    state = request.fields.get("state")
-    if state is not None and state not in STATES:
-        raise PreconditionFailed(f"'{state}' is no state of a job; {hint(str(state), STATES)}")
+    given = request.fields.get("state")
+    state: object = None if given is None else STATE.parse(given, True)
+    if state is INVALID:
+        raise PreconditionFailed(STATE.fault("'state'", given))
     jobs = [job for job in node.jobs.all() if _is_seen(request, job) and state in (None, job.state)]
     return rows_steps(node, jobs, lambda job: {**node.jobs.row(job), "result": None})
 
@@ -74,7 +79,7 @@ def _asked(node: Node, request: ControlRequest) -> Job:
     given = request.fields.get("id")
     number = int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 19 else given
     if not isinstance(number, int) or isinstance(number, bool):
-        raise PreconditionFailed(f"'id' must be the number of a job, not {given!r:.100}")
+        raise PreconditionFailed(f"'id' must be the number of a job, not {worded(given)}")
     job = node.jobs.of(number)
     if not _is_seen(request, job):
         raise NotFound(f"no job {number} of user '{request.access.user}'")

@@ -18,20 +18,32 @@ from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
 from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
+from penstock.settings.kind import NUMBER_MOST, OBJECT, Number
+from penstock.texts import printable
+
+LIMIT: Final = Number(least=-NUMBER_MOST, also="a negative one for no limit")
 
 
 def set_limits(node: Node, request: ControlRequest) -> Row:
     """Set limits of a user or of a virtual host; a negative value removes one."""
     given = request.fields.get("limits")
-    if not isinstance(given, dict) or not all(_is_number(value) for value in given.values()):
-        raise PreconditionFailed("'limits' must be an object of names and numbers")
+    if not isinstance(given, dict):
+        raise PreconditionFailed(OBJECT.fault("'limits'", given))
+    limits = {name: _limit(f"limit {printable(name)}", value) for name, value in given.items()}
     if ("user" in request.fields) == ("vhost" in request.fields):
         raise PreconditionFailed("name either a user or a vhost")
     if "user" in request.fields:
-        node.broker.access.set_user_limits(request.text("user"), given)
+        node.broker.access.set_user_limits(request.text("user"), limits)
     else:
-        node.broker.access.set_vhost_limits(request.text("vhost"), given)
+        node.broker.access.set_vhost_limits(request.text("vhost"), limits)
     return {}
+
+
+def _limit(name: str, value: object) -> int:
+    limit: object = LIMIT.parse(value, True)
+    if not isinstance(limit, int):
+        raise PreconditionFailed(LIMIT.fault(name, value))
+    return limit
 
 
 def list_limits(node: Node, request: ControlRequest) -> Row:
@@ -45,10 +57,6 @@ def list_limits(node: Node, request: ControlRequest) -> Row:
     }
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _before(node: Node, request: ControlRequest) -> dict[str, int]:
     if "user" in request.fields:
         return dict(node.broker.access.user(request.text("user")).limits)
@@ -58,9 +66,7 @@ def _before(node: Node, request: ControlRequest) -> dict[str, int]:
 def _one(fields: Row) -> Row:
     """Return the fields for the one limit that a path names; without a value it is removed."""
     value = fields.pop("value", -1)
-    if not _is_number(value):
-        raise PreconditionFailed("'value' must be a whole number; a negative one removes the limit")
-    return {**fields, "limits": {str(fields.pop("name")): value}}
+    return {**fields, "limits": {str(fields.pop("name")): _limit("'value'", value)}}
 
 
 def _of_users(node: Node, request: ControlRequest) -> Groups:

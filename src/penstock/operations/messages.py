@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import codecs
-import json
 from typing import Final
 
 from typing_extensions import override
@@ -39,6 +38,7 @@ from penstock.flow.wait import Wait, Waits
 from penstock.management.node import Node
 from penstock.management.operation import Answer, Operation, Route, Waiting
 from penstock.operations.topology import short
+from penstock.settings.kind import COUNT
 
 MESSAGE_MOST: Final = 4 * 1024 * 1024
 """Most bytes of a request that publishes; larger messages need AMQP."""
@@ -130,8 +130,6 @@ MESSAGES_AT_ONCE: Final = 20
 SETTLED_AT_ONCE: Final = 100
 BYTES_AT_ONCE: Final = 96 * 1024
 """Messages taken, messages settled, and bytes of bodies per slice; of bytes a multiple of three, for base64."""
-NUMBER_DIGITS: Final = 19
-"""Most digits of a number that is given as a text."""
 
 
 def take(node: Node, request: ControlRequest) -> Waiting:
@@ -167,11 +165,10 @@ def _take_steps(node: Node, request: ControlRequest) -> Waits[Answer]:
 def _whole(request: ControlRequest, name: str) -> int:
     """Return a non-negative integer, which may be digits in a text."""
     value = request.fields.get(name)
-    if isinstance(value, str) and value.isdecimal() and len(value) <= NUMBER_DIGITS:
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise PreconditionFailed(f"'{name}' must be a whole number from 0, not {json.dumps(value)}")
-    return value
+    found: object = COUNT.parse(value)
+    if not isinstance(found, int):
+        raise PreconditionFailed(COUNT.fault(f"'{name}'", value))
+    return found
 
 
 def _in_memory(node: Node, queue: Queue, until: float) -> Waits[bool]:

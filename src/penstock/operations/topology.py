@@ -44,7 +44,7 @@ from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing, sampled, showing
-from penstock.settings.name_length import NAME_MAX
+from penstock.settings.lengths import NAME_MAX
 from penstock.settings.read import check_exchange_arguments, read_arguments
 from penstock.settings.table import shown
 from penstock.settings.without_effect import in_exchange, in_queue

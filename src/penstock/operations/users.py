@@ -34,6 +34,7 @@ from penstock.management.operation import Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
 from penstock.operations.lists import listing, sampled, showing
+from penstock.settings.kind import INTEGER
 
 IN_FILE: Final = "it is in the settings file, [users], which counts; this entry is left out"
 PAGE: Final = 1000
@@ -272,10 +273,11 @@ def read_limits(given: dict[str, object], known: tuple[str, ...]) -> dict[str, i
     for name, value in given.items():
         if name not in known:
             raise PreconditionFailed(f"unknown limit '{name}'; known are {', '.join(known)}")
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise PreconditionFailed(f"limit {name} must be a whole number")
-        if value >= 0:
-            limits[name] = value
+        limit: object = INTEGER.parse(value, True)
+        if not isinstance(limit, int):
+            raise PreconditionFailed(INTEGER.fault(f"limit {name}", value))
+        if limit >= 0:
+            limits[name] = limit
     return limits
 
 

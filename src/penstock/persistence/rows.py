@@ -16,7 +16,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
 from penstock.errors import StoreError
 from penstock.flow.timers import NEVER
-from penstock.settings.name_length import NAME_MAX
+from penstock.settings.lengths import NAME_MAX
 
 FORMAT: Final = 1
 """Format of rows, and of settlement records (settlements.py)."""

@@ -19,6 +19,7 @@ from penstock.content.message_columns import (
 from penstock.content.properties import TEXT_PROPERTIES
 from penstock.errors import ContentTooLarge, PreconditionFailed
 from penstock.ranges.blocks import MAGIC
+from penstock.settings.kind import COUNT
 from penstock.texts import worded
 
 ROWS_MAX: Final = 100_000
@@ -188,9 +189,10 @@ def _table(value: object, name: str) -> dict[str, object]:
 
 
 def _number(value: object, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value >= 1 << 40:
-        raise PreconditionFailed(f"{name} must be a whole number from 0, not {worded(value)}")
-    return value
+    found: object = COUNT.parse(value, True)
+    if not isinstance(found, int):
+        raise PreconditionFailed(COUNT.fault(name, value))
+    return found
 
 
 def _length(name: str, table: dict[str, object], kind: str) -> i64:

@@ -37,14 +37,13 @@ from penstock.ranges.held_block import INVALID, UNROUTABLE, RowSource
 from penstock.ranges.marks import BatchProgress, MarkedBlock, SinkMarks
 from penstock.ranges.promotions import CommitCheck, PromotionLine
 from penstock.ranges.stages import Stage, StagedRow, StagedRows
+from penstock.settings.lengths import SPREAD_CHARACTERS
 from penstock.settings.pools import WAITING_TASKS
 from penstock.texts import worded
 
 QUERY_CHARACTERS: Final = 128
 ID_CHARACTERS: Final = 64
 """Most characters of a query's id, and of other ids; they are in every record of a mark."""
-SPREAD_CHARACTERS: Final = 160
-"""Most characters of a spread, which is in the record of a batch."""
 TARGET_CHARACTERS: Final = 160
 """Characters of a target above which it is cut and completed by a digest."""
 PARTITIONS_MAX: Final = 1 << 31

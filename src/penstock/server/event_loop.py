@@ -95,8 +95,6 @@ class EventLoop:
         """Time of the first input since the last turn; 0.0 without one."""
         self.started: float = loop.time()
         driver.stats.times.start(self.started)
-        self.listeners: list[tuple[str, str, int]] = []
-        """Listeners: protocol (amqp, http), host and port."""
 
     # Callbacks of transports
 

@@ -1,4 +1,4 @@
-"""Node: what the process of a broker has beside its shard: listeners, certificates, logins, HTTP and settings.
+"""Node of a server: what a process has beside its shard: listeners, certificates, logins, HTTP and settings.
 
 Its listeners are the intake of the shard: they pass each accepted socket to `Shard.take`. A reload of the settings file
 begins here, and the shard gets its part.
@@ -30,6 +30,7 @@ from penstock.server.http.listener import HttpListener
 from penstock.server.listener import Listener
 from penstock.server.logins import Logins
 from penstock.server.logs import set_level
+from penstock.server.process_facts import ServerFacts
 from penstock.server.process_limits import memory_bytes, open_files
 from penstock.server.settings_reload import SettingsReload
 from penstock.server.shard import Allowance, Shard
@@ -59,11 +60,12 @@ def whole_machine() -> Allowance:
     return Allowance(memory_bytes(), open_files())
 
 
-class Node:
-    """Node with one shard in its process.
+class ServerNode:
+    """Node of a server, with one shard in its process. Operations read and change a `Node` (management/node.py).
 
-    The steps of a start: `open_metrics` and `start_logins` once the shard has an event loop, `listen` once the shard is
-    restored. The steps of a stop, after any of them: `stop_accepting` before the shard closes, `release` after it.
+    The steps of a start: `begin`, `open_metrics` and `start_logins` once the shard has an event loop, `listen` once the
+    shard is restored. The steps of a stop, after any of them: `stop_accepting` before the shard closes, `release` after
+    it.
     """
 
     def __init__(self, settings: Settings, listen: list[tuple[str, int]], http: str | None, shard: Shard) -> None:
@@ -75,6 +77,8 @@ class Node:
         self._listen = listen
         self._http_at = http_address(http, listen, settings)
         self._listeners: list[Listener] = []
+        self.listeners: list[tuple[str, str, int]] = []
+        """Open listeners of all kinds: protocol (amqp, http), host and port."""
         self.http: dict[str, HttpListener] = {}
         """Listeners of HTTP: `api`, and `metrics` without a login."""
         self._certificates: ServedCertificates | None = None
@@ -124,6 +128,10 @@ class Node:
 
     # Start
 
+    def begin(self) -> None:
+        """Provide the facts about the process, and its listeners, to operations."""
+        self.shard.driver.process = ServerFacts(self.shard.event_loop, self.listeners)
+
     async def open_metrics(self) -> None:
         """Open the port for metrics and probes, which also answers while a standby waits. Raises StartError."""
         if self.settings.metrics_listen is not None:
@@ -131,7 +139,7 @@ class Node:
             at = parse_address(self.settings.metrics_listen, "--metrics-listen")
             self.http["metrics"] = HttpListener(event_loop, self.settings, False)
             self.metrics_addresses = await self.http["metrics"].start(*at)
-            event_loop.listeners += [(METRICS, *address) for address in self.metrics_addresses]
+            self.listeners += [(METRICS, *address) for address in self.metrics_addresses]
 
     def start_logins(self) -> None:
         """Verify credentials in threads."""
@@ -175,7 +183,7 @@ class Node:
         listener = Listener(self.shard.driver, event_loop.loop, take)
         addresses = await listener.start(host, port, "listen")
         self._listeners.append(listener)
-        event_loop.listeners += [("amqp" if tls is None else "amqp/ssl", *address) for address in addresses]
+        self.listeners += [("amqp" if tls is None else "amqp/ssl", *address) for address in addresses]
         return addresses
 
     async def _serve_http(
@@ -185,7 +193,7 @@ class Node:
         if "api" not in self.http:
             self.http["api"] = HttpListener(event_loop, self.settings, True)
         addresses = await self.http["api"].start(host, port, tls)
-        event_loop.listeners += [("http" if tls is None else "https", *address) for address in addresses]
+        self.listeners += [("http" if tls is None else "https", *address) for address in addresses]
         return addresses
 
     def warn_of_guest(self) -> None:

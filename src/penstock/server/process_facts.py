@@ -20,11 +20,12 @@ from penstock.server.process_limits import mapped_bytes, memory_bytes
 class ServerFacts(ProcessFacts):
     """Facts about the process of a server."""
 
-    def __init__(self, event_loop: EventLoop) -> None:
+    def __init__(self, event_loop: EventLoop, listeners: list[tuple[str, str, int]]) -> None:
+        """`listeners` is the list of the node, which grows as ports are opened."""
         super().__init__()
         self.pid = os.getpid()
         self.python = sys.version.split()[0]
-        self.listeners = event_loop.listeners
+        self.listeners = listeners
         self._event_loop = event_loop
         self._sampling: Wait | None = None
         """Wait for the sample that a thread is reading; None without one."""

@@ -1,4 +1,4 @@
-"""Server: a whole broker in one process, which is a node with one shard, started and stopped in order.
+"""Server: a whole broker in one process, which is a server node with one shard, started and stopped in order.
 
 `penstock serve` runs it; tests and notebooks use it directly, as `penstock.Broker`.
 """
@@ -18,7 +18,7 @@ from penstock.errors import StoreError
 from penstock.logs.ids import READY, STOPPED, STOPPING
 from penstock.logs.logger import log
 from penstock.server.addresses import parse_address
-from penstock.server.node import Node, node_name, whole_machine
+from penstock.server.node import ServerNode, node_name, whole_machine
 from penstock.server.shard import Shard
 from penstock.server.start_report import counted_connections, log_start
 from penstock.settings.config import Settings
@@ -49,7 +49,7 @@ class Server:
         folder = data if data is not None else settings.data
         self.shard = self._make_shard(settings, folder, standby, protocols)
         """Store, broker and event loop."""
-        self.node = Node(settings, addresses, http if http is not None else settings.http, self.shard)
+        self.node = ServerNode(settings, addresses, http if http is not None else settings.http, self.shard)
         """Listeners, certificates, logins, HTTP and settings."""
         self._ready = False
         """True from the end of the start until the stop."""
@@ -131,6 +131,7 @@ class Server:
         shard.lock()
         try:
             shard.begin()
+            node.begin()
             await node.open_metrics()
             await shard.hold_store()
             if shard.storage_location:
@@ -143,7 +144,7 @@ class Server:
             shard.admit()
             node.warn_of_guest()
             self._ready = True
-            at = ", ".join(f"{kind} {host}:{port}" for kind, host, port in shard.event_loop.listeners)
+            at = ", ".join(f"{kind} {host}:{port}" for kind, host, port in node.listeners)
             log(READY, "Ready : %s", at)
         except BaseException:
             await self.stop()

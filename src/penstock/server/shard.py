@@ -34,7 +34,6 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
 from penstock.server.event_loop import EventLoop
-from penstock.server.process_facts import ServerFacts
 from penstock.server.record_log import RecordLog
 from penstock.server.socket_transport import attach
 from penstock.server.store_open import store_of, take_hold
@@ -124,7 +123,6 @@ class Shard:
             driver.tracer = HoldTracer(driver.broker, collector_at(self.settings.traces_endpoint))
         driver.scheduler.entries.clock = loop_clock()
         self._event_loop = EventLoop(driver, loop, self._flow_log, self._audit_log)
-        driver.process = ServerFacts(self._event_loop)
         self._event_loop.suspend()  # No turn runs before `restore`.
         _set_latency_target(self.settings)
 
@@ -286,12 +284,14 @@ class Shard:
             finish(replace_file_steps(core, settings.patterns))
         except BrokerError as error:
             raise ConfigError(f"'{settings.file}': {error}") from None
-        policy = ConnectionLimits(settings)
-        policy.handshakes_max = min(settings.handshakes_max, allowance.open_files // 2)
-        policy.handshakes_address_max = min(settings.handshakes_address_max, allowance.open_files // 4)
+        limits = ConnectionLimits(settings)
+        limits.change(
+            handshakes_max=min(settings.handshakes_max, allowance.open_files // 2),
+            handshakes_address_max=min(settings.handshakes_address_max, allowance.open_files // 4),
+        )
         core.access.set_file_users(settings.users)
         build = importlib.import_module("penstock").build()
-        driver = BrokerDriver(core, policy, secrets.token_urlsafe(12), VERSION, protocols, build)
+        driver = BrokerDriver(core, limits, secrets.token_urlsafe(12), VERSION, protocols, build)
         driver.name = name
         return driver
 

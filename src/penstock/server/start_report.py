@@ -56,7 +56,7 @@ def _limits(driver: BrokerDriver) -> dict[str, object]:
         "memory-capacity-bytes": None if memory is None else int(memory.thresholds.capacity.bytes + memory.reserve),
         "open-files": open_files(),
         "cpus": os.cpu_count(),
-        "connections": policy.connections_max or None,
+        "connections": policy.start.connections_max or None,
         "message-bytes": policy.message_bytes_max,
     }
 

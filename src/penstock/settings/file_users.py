@@ -19,12 +19,14 @@ from penstock.access.permission import ADMINISTRATOR, TAGS, Permission, TopicPer
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.errors import BrokerError, ConfigError
 from penstock.settings.file_tables import Refuse
+from penstock.settings.kind import INTEGER, INVALID, TEXT, Kind, Strings
 from penstock.texts import hint
 
 SECRETS: Final = ("password", "password_file", "password_env", "password_hash")
 """Keys for a user's password; a user has one of them."""
 USER_KEYS: Final = frozenset((*SECRETS, "hashing_algorithm", "tags", "permissions", "topic_permissions", "limits"))
 """Keys of a user's table."""
+KNOWN_TAGS: Final = Strings(choices=TAGS)
 SECRET_OCTETS: Final = 4096
 """Largest file with a password, in bytes."""
 
@@ -79,8 +81,7 @@ def is_open_to_others(path: Path) -> bool:
 
 def _password(table: dict[str, Any], folder: Path, environment: Mapping[str, str]) -> PasswordHash | None:
     for key in (*SECRETS, "hashing_algorithm"):
-        if not isinstance(table.get(key, ""), str):
-            raise ConfigError(f"{key} must be a string")
+        _read(TEXT, key, table.get(key, ""), secret=True)
     if "password_hash" in table:
         return read_hash(table["password_hash"], table.get("hashing_algorithm", ""))
     if "hashing_algorithm" in table:
@@ -102,12 +103,18 @@ def _password(table: dict[str, Any], folder: Path, environment: Mapping[str, str
     return file_password(text.rstrip("\r\n"))
 
 
+def _read(kind: Kind, name: str, value: object, secret: bool = False) -> Any:
+    """Return a value by its kind. Raises ConfigError, which names the type of a secret alone."""
+    found = kind.parse(value, True)
+    if found is INVALID:
+        raise ConfigError(kind.fault(name, value, secret))
+    return found
+
+
 def _tags(name: str, table: dict[str, Any], first: bool) -> list[str]:
     if "tags" not in table:
         return [ADMINISTRATOR] if first or name == GUEST else []
-    tags = table["tags"]
-    if not isinstance(tags, list) or not all(tag in TAGS for tag in tags):
-        raise ConfigError(f"tags must be a list of known tags, which are {', '.join(TAGS)}")
+    tags: list[str] = _read(KNOWN_TAGS, "tags", table["tags"])
     return tags
 
 
@@ -126,9 +133,7 @@ def _permit(user: User, table: dict[str, Any]) -> None:
             topic = TopicPermission(texts[0], texts[1])
             topic.check(user.name, vhost, exchange)
             user.topic_permissions[vhost][exchange] = topic
-    limits = _table(table, "limits")
-    if not all(isinstance(value, int) and not isinstance(value, bool) for value in limits.values()):
-        raise ConfigError("limits must be numbers")
+    limits = {limit: _read(INTEGER, f"limit {limit}", value) for limit, value in _table(table, "limits").items()}
     check_limits(limits, USER_LIMITS)
     user.limits = {limit: value for limit, value in limits.items() if value >= 0}
 

@@ -1,7 +1,7 @@
 """The table of settings at the start: a field each, with its kind, bounds, default and meaning.
 
 The following are derived from this table: the reading of the settings file, the environment and options, the output of
-`penstock config`, the limits of connections, and docs/settings.md, whose meanings are the docstrings.
+`penstock config`, and docs/settings.md, whose meanings are the docstrings.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ class Rule:
     """Name in Artemis."""
     reloadable: bool = False
     """True if a reload changes the setting too."""
-    connection: bool = False
-    """True for a limit of connections (`connections.connection_limits`)."""
 
 
 @dataclass(frozen=True)
@@ -84,23 +82,23 @@ class Start:
     """Another store instead: `postgresql://HOST/DATABASE`."""
     vhosts: Annotated[list[str], Rule(Strings(1, single=True))] = field(default_factory=lambda: ["/"])
     """Virtual hosts; `penstock vhosts declare` creates more."""
-    hold_bytes: Annotated[int, Rule(BYTES, connection=True)] = 1024 * 1024
+    hold_bytes: Annotated[int, Rule(BYTES)] = 1024 * 1024
     """Bytes of held publishes of a connection above which its reading is paused."""
-    transaction_bytes: Annotated[int, Rule(BYTES, connection=True)] = 16 * 1024 * 1024
+    transaction_bytes: Annotated[int, Rule(BYTES)] = 16 * 1024 * 1024
     """Bytes that a connection may store for commits of its transactions; beyond, its publishes are refused."""
-    transaction_timeout_s: Annotated[int, Rule(Number("s", 1, 86_400), connection=True)] = 1800
+    transaction_timeout_s: Annotated[int, Rule(Number("s", 1, 86_400))] = 1800
     """Seconds that a transaction of AMQP 1.0 may be open after its first message or settlement."""
-    flow_enforcement_s: Annotated[int, Rule(Number("s", 1, 86_400), connection=True)] = 5
+    flow_enforcement_s: Annotated[int, Rule(Number("s", 1, 86_400))] = 5
     """Seconds that a client has to stop after `channel.flow` (Broker-J:
     `channel.flowControlEnforcementTimeout`).
     """
-    message_bytes_max: Annotated[int, Rule(bytes_from(0, 2**32 - 1), connection=True)] = 128 * 1024 * 1024
+    message_bytes_max: Annotated[int, Rule(bytes_from(0, 2**32 - 1))] = 128 * 1024 * 1024
     """Bytes of the largest body."""
-    min_large_message: Annotated[int, Rule(BYTES, alias="amqpMinLargeMessageSize", connection=True)] = 1024 * 1024
+    min_large_message: Annotated[int, Rule(BYTES, alias="amqpMinLargeMessageSize")] = 1024 * 1024
     """Bytes from which a body of several frames is stored in pieces (Artemis: `amqpMinLargeMessageSize`); 0 is
     never.
     """
-    arriving_bytes_max: Annotated[int, Rule(BYTES, connection=True)] = 256 * 1024 * 1024
+    arriving_bytes_max: Annotated[int, Rule(BYTES)] = 256 * 1024 * 1024
     """Bytes of incomplete messages that arrive in pieces on one connection; the largest message always fits."""
     arguments_octets_max: Annotated[int, Rule(bytes_from(256, 2**20))] = TABLE_OCTETS_MAX
     """Bytes of the arguments of one queue, exchange, binding or consumer."""
@@ -108,39 +106,35 @@ class Start:
     """Memory of the arguments of all objects; at most an eighth of the node's memory, half of it for one virtual
     host.
     """
-    frame_max: Annotated[int, Rule(bytes_from(4096, 2**31 - 1), connection=True)] = 131072
+    frame_max: Annotated[int, Rule(bytes_from(4096, 2**31 - 1))] = 131072
     """Bytes of the largest frame that is offered."""
-    initial_frame_max: Annotated[int, Rule(bytes_from(4096, 131_072), connection=True)] = 4096
+    initial_frame_max: Annotated[int, Rule(bytes_from(4096, 131_072))] = 4096
     """Bytes of the largest frame before the login."""
-    sasl_mechanisms: Annotated[list[str], Rule(MECHANISMS, connection=True)] = field(
-        default_factory=lambda: list(SASL_MECHANISMS)
-    )
+    sasl_mechanisms: Annotated[list[str], Rule(MECHANISMS)] = field(default_factory=lambda: list(SASL_MECHANISMS))
     """Mechanisms that are offered to clients, in order."""
-    insecure_mechanisms: Annotated[list[str], Rule(MECHANISMS, connection=True)] = field(
-        default_factory=lambda: list(SASL_MECHANISMS)
-    )
+    insecure_mechanisms: Annotated[list[str], Rule(MECHANISMS)] = field(default_factory=lambda: list(SASL_MECHANISMS))
     """Mechanisms for clients on other machines without TLS. Without PLAIN and AMQPLAIN no password is sent in clear
     text; HTTP's basic authentication counts as PLAIN.
     """
-    rabbitmq_version: Annotated[str | None, Rule(STRING, connection=True)] = None
+    rabbitmq_version: Annotated[str | None, Rule(STRING)] = None
     """Version of RabbitMQ that is announced to its AMQP 1.0 clients; none: Penstock's version."""
-    channel_max: Annotated[int, Rule(whole(1, 2**16 - 1), connection=True)] = 2047
+    channel_max: Annotated[int, Rule(whole(1, 2**16 - 1))] = 2047
     """Channels of a connection."""
-    heartbeat_s: Annotated[int, Rule(Number("s", 0, 2**16 - 1), connection=True)] = 60
+    heartbeat_s: Annotated[int, Rule(Number("s", 0, 2**16 - 1))] = 60
     """Seconds between heartbeats that are offered; 0 is none."""
-    handshake_s: Annotated[int, Rule(Number("s", 1, 600), connection=True)] = 10
+    handshake_s: Annotated[int, Rule(Number("s", 1, 600))] = 10
     """Seconds from connect until the connection must be open."""
-    connections_max: Annotated[int, Rule(COUNT, connection=True)] = 0
+    connections_max: Annotated[int, Rule(COUNT)] = 0
     """Open connections; 0: limited only by open files. Beyond, opening is refused (530)."""
-    connections_address_max: Annotated[int, Rule(COUNT, connection=True)] = 0
+    connections_address_max: Annotated[int, Rule(COUNT)] = 0
     """Open connections of one address other than this machine; 0: no limit."""
-    handshakes_max: Annotated[int, Rule(whole(1, 1_000_000), connection=True)] = 1000
+    handshakes_max: Annotated[int, Rule(whole(1, 1_000_000))] = 1000
     """Connections without a login, of all other machines; at most half of the open files."""
-    handshakes_address_max: Annotated[int, Rule(whole(1, 1_000_000), connection=True)] = 500
+    handshakes_address_max: Annotated[int, Rule(whole(1, 1_000_000))] = 500
     """Connections without a login, of one address, and of this machine; at most a quarter of the open files."""
-    login_rate_max: Annotated[int, Rule(whole(0, 1_000_000), connection=True)] = 0
+    login_rate_max: Annotated[int, Rule(whole(0, 1_000_000))] = 0
     """Logins a second of all other machines, and as many of this one; 0: no limit."""
-    login_rate_address_max: Annotated[int, Rule(whole(0, 1_000_000), connection=True)] = 0
+    login_rate_address_max: Annotated[int, Rule(whole(0, 1_000_000))] = 0
     """Logins a second of one address other than this machine; 0: no limit."""
     login_threads: Annotated[int, Rule(whole(0, 64))] = 0
     """Threads that verify passwords; 0 is one for two cores, at most 4. Each takes 16 MiB during a verification."""
@@ -184,7 +178,6 @@ NAMES: Final = {name.replace("_", "-"): name for name in AT_START} | {
 }
 """Fields by the names of the settings file, and of Artemis."""
 RELOADABLE: Final = tuple(name for name, rule in RULES.items() if rule.reloadable)
-OF_CONNECTIONS: Final = tuple(name for name, rule in RULES.items() if rule.connection)
 DEFAULTS: Final = Start()
 
 

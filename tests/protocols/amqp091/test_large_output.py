@@ -122,7 +122,7 @@ def test_deliveries_wait_for_the_end_of_a_large_message(driver: BrokerDriver) ->
 
 
 def test_batch_of_several_large_messages_comes_in_order(driver: BrokerDriver) -> None:
-    driver.connection_limits.min_large_message = 1000
+    driver.connection_limits.change(min_large_message=1000)
     client = Dialogue(driver, frame_max=4096).declare("q")
     publisher = Dialogue(driver, frame_max=4096)
     for size in (5000, 3, 6000, 7000, 4):

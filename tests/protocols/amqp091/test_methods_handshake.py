@@ -38,7 +38,7 @@ def test_rates_in_client_properties_apply_to_the_channels_or_are_refused() -> No
     close = decode_method(cut(output_of(connection))[-1][2])
     assert close.id == spec.CONNECTION_CLOSE
     assert close.args["reply_code"] == 530
-    assert str(close.args["reply_text"]).startswith("NOT_ALLOWED - client: producerMaxRate=0 is not a positive")
+    assert str(close.args["reply_text"]).startswith("NOT_ALLOWED - client: producerMaxRate must be a whole number")
 
 
 def test_failed_login_leaves_no_object_in_memory(driver: BrokerDriver) -> None:

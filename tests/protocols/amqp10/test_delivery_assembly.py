@@ -177,7 +177,7 @@ def test_input_of_a_large_message_waits_for_the_store(driver: BrokerDriver) -> N
 
 
 def test_message_beyond_the_limit_detaches_the_link(driver: BrokerDriver) -> None:
-    driver.connection_limits.message_bytes_max = 2 * len(BODY)
+    driver.connection_limits.change(message_bytes_max=2 * len(BODY))
     client = sender(driver)
     heard = send(client, data_section(BODY * 3))
     assert names(heard) == ["detach"]

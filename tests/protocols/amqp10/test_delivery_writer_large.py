@@ -71,7 +71,7 @@ def test_link_of_a_large_message_waits_for_the_end_and_continues(driver: BrokerD
 
 
 def test_small_bound_of_large_messages_in_a_single_batch(driver: BrokerDriver) -> None:
-    driver.connection_limits.min_large_message = 100_000
+    driver.connection_limits.change(min_large_message=100_000)
     messages = [data_section(bytes([number]) * size) for number, size in enumerate((110_000, 10, 90_000, 120_000, 3))]
     client = filled(driver, *messages)
     heard = client.attach_receiver("/queues/q", credit=10) + received(client)

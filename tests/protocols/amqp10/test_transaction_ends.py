@@ -88,7 +88,7 @@ def test_end_of_the_connection_rolls_back() -> None:
 
 def test_overdue_transaction_is_rolled_back_and_the_discharge_reports_the_rollback() -> None:
     client = consuming(2)
-    client.connection.limits.transaction_timeout_s = 60.0
+    client.connection.limits.change(transaction_timeout_s=60)
     client.driver.begin(100.0)
     txn_id = client.begin_transaction()
     client.say(client.post(txn_id))
@@ -109,7 +109,7 @@ def test_transaction_without_a_message_is_never_overdue() -> None:
     client = peer()
     client.driver.begin(100.0)
     txn_id = client.begin_transaction()
-    client.listen(101.0 + 10 * client.connection.limits.transaction_timeout_s)
+    client.listen(101.0 + 10 * client.connection.limits.start.transaction_timeout_s)
     client.say(client.post(txn_id))
     assert state_of(client.discharge(txn_id)[0]) == accepted()
     assert client.depth("q") == 1
@@ -216,7 +216,7 @@ def test_rejected_commit_may_be_rolled_back_by_a_discharge() -> None:
 
 def test_rejected_commit_without_a_repetition_ends_at_the_timeout_or_with_the_link() -> None:
     client, txn_id, _ = refused(**RETRY)
-    client.connection.limits.transaction_timeout_s = 60.0
+    client.connection.limits.change(transaction_timeout_s=60)
     assert client.discharge(txn_id) == []
     client.listen(110.3)
     client.listen(169.0)

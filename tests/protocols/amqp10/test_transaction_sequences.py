@@ -39,7 +39,7 @@ class Peer:
         self.now = 0.0
         for queue, room in (("a", 8), ("b", 1000)):
             self.client.declare(queue, capacity_messages=room, hold_deadline=5.0)
-        self.client.connection.limits.transaction_timeout_s = 30.0
+        self.client.connection.limits.change(transaction_timeout_s=30)
         self.bodies = 0
         self.next_ids = {0: 0, 1: 0}
         self.deeds: list[Deed] = []

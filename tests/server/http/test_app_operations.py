@@ -20,7 +20,11 @@ def test_look_into_an_absent_virtual_host_has_rabbitmqs_words_and_a_change_names
     [
         ("/permissions/%2F/guest", {"configure": "", "write": ""}, "[{key_missing,read}]"),
         ("/permissions/%2F/guest", {"configure": "", "write": "", "read": None}, "'read' must be a string, not null"),
-        ("/user-limits/guest/max-channels", {"value": "7"}, "'value' must be a whole number; a negative one removes"),
+        (
+            "/user-limits/guest/max-channels",
+            {"value": "7"},
+            "'value' must be a whole number, or a negative one for no limit, not '7'",
+        ),
         ("/users/nobody", {"tags": "", "password_hash": None}, "'password_hash' must be a string, not null"),
         ("/parameters/policy/%2F/p", {"value": 1}, "the component policy has paths of its own: use those"),
     ],

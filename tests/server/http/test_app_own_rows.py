@@ -16,8 +16,6 @@ OWN_MOST = 8
 ROWS = {
     "GET /whoami": "the login of the request",
     "GET /auth/hash_password/{password}": "a hash with a random salt, without the broker",
-    "POST /definitions": "a body that is read in a form of its own, and parameters with several values",
-    "GET /connections/{name}/sessions": "RabbitMQ's path for one protocol",
     "GET /penstock/events": "a stream",
 }
 """Rows by their first path, with the content that only HTTP has."""

@@ -89,3 +89,17 @@ def test_number_and_length_of_columns_are_bounded(web: Web, name: str) -> None:
         assert answer.json["reason"].startswith(
             f"{parameter} has a column of {len(long)} characters that begins with 'a.a."
         )
+
+
+def test_value_of_a_query_that_cannot_be_meant_is_refused_by_its_kind(web: Web) -> None:
+    for query, reason in (
+        ("page=0", "page must be a whole number from 1 to 999999999, not '0'"),
+        ("page=1&page_size=x", "page_size must be a whole number from 1 to 999999999, not 'x'"),
+        ("msg_rates_age=60&msg_rates_incr=1.5", "msg_rates_incr must be a whole number from 1 to 999999999, not '1.5'"),
+        ("sort=name&sort_reverse=maybe", "sort_reverse must be true or false, not 'maybe'"),
+    ):
+        answer = web.ask("GET", f"/queues?{query}")
+        assert (answer.status, answer.reason) == (400, reason)
+    refused = web.ask("POST", "/definitions?dry_run=maybe", {})
+    assert (refused.status, refused.reason) == (400, "dry_run must be true or false, not 'maybe'")
+    assert web.ask("GET", "/queues?sort=name&sort_reverse=on&page=&msg_rates_age=5").status == 200

@@ -37,7 +37,7 @@ async def test_metrics_at_their_own_address_need_no_login() -> None:
             assert (await fetched(broker, path)).status == status
         rebound = await fetched(broker, "/metrics", Host="attacker.example")
         assert rebound.status == 421
-        assert ("http/prometheus", *broker.metrics_addresses[0]) in broker.shard.event_loop.listeners  # type: ignore[union-attr]
+        assert ("http/prometheus", *broker.metrics_addresses[0]) in broker.node.listeners
 
 
 async def test_probes_are_answered_from_the_start_to_the_stop(tmp_path: Path) -> None:

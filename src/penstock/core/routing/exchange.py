@@ -124,16 +124,26 @@ class Bindings:
         """Return the bindings to a queue or an exchange."""
         return list(self._leading.get((kind, name), {}))
 
-    def sources(self, kind: str, name: str, most: int) -> list[Exchange]:
-        """Return the source of the first bindings to a queue or an exchange, once each."""
-        sources: list[Exchange] = []
+    def sources(self, queue: str, most: int) -> dict[Exchange, None]:
+        """Return the exchanges that lead to a queue, the nearest first; at most so many bindings are looked at."""
+        found: dict[Exchange, None] = {}
+        left = self._add_sources(QUEUE, queue, found, most)
+        begin = 0
+        while left and begin < len(found):
+            nearer = list(islice(found, begin, None))
+            begin = len(found)
+            for exchange in nearer:
+                left = self._add_sources(EXCHANGE, exchange.name, found, left)
+        return found
+
+    def _add_sources(self, kind: str, name: str, found: dict[Exchange, None], most: int) -> int:
+        """Add the sources of the first bindings to a queue or an exchange; return how many more may be looked at."""
         leading = self._leading.get((kind, name))
         if leading is None:
-            return sources
+            return most
         for binding in islice(leading, most):
-            if binding.source not in sources:
-                sources.append(binding.source)
-        return sources
+            found[binding.source] = None
+        return max(most - len(leading), 0)
 
     def add(self, binding: Binding) -> None:
         """Add a new binding, also to its source exchange."""

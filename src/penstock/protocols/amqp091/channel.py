@@ -409,7 +409,7 @@ class ChannelFlow(TimerHandler):
         now = channel.broker.now
         self._set_stopped(True)
         channel.send(spec.CHANNEL_FLOW, {"active": False})
-        self.forbidden_from = now + channel.connection.limits.flow_enforcement_s
+        self.forbidden_from = now + channel.connection.limits.start.flow_enforcement_s
         hold_deadline_s = channel.broker.defaults.hold_deadline_s
         if gate.owner is not None:
             hold_deadline_s = gate.owner.hold_deadline_s(hold_deadline_s)

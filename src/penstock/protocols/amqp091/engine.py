@@ -65,8 +65,8 @@ class Amqp091Engine(SessionEngine[Channel]):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.frame_max: i64 = self.limits.initial_frame_max
-        self.channel_max: int = self.limits.channel_max
+        self.frame_max: i64 = self.limits.start.initial_frame_max
+        self.channel_max: int = self.limits.start.channel_max
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 disables them."""
         self.reader = FrameReader(connection)

@@ -122,7 +122,7 @@ def start_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
 
 
 def _exchange(engine: Amqp091Engine) -> SaslExchange:
-    return SaslExchange(engine.services, engine.connection.peer, MECHANISMS, engine.limits.initial_frame_max)
+    return SaslExchange(engine.services, engine.connection.peer, MECHANISMS, engine.limits.start.initial_frame_max)
 
 
 def accept_login(engine: Amqp091Engine) -> None:
@@ -136,8 +136,8 @@ def accept_login(engine: Amqp091Engine) -> None:
         spec.CONNECTION_TUNE,
         {
             "channel_max": engine.channel_max,
-            "frame_max": engine.limits.frame_max,
-            "heartbeat": engine.limits.heartbeat_s,
+            "frame_max": engine.limits.start.frame_max,
+            "heartbeat": engine.limits.start.heartbeat_s,
         },
     )
 
@@ -182,14 +182,14 @@ def refuse_login(engine: Amqp091Engine) -> None:
 def tune_ok(engine: Amqp091Engine, args: dict[str, object]) -> None:
     """Agree on the limits (section 1.4.2.6)."""
     frame_max, channel_max = arg.number(args, "frame_max"), arg.number(args, "channel_max")
-    if frame_max and (frame_max < FRAME_MIN or frame_max > engine.limits.frame_max):
+    if frame_max and (frame_max < FRAME_MIN or frame_max > engine.limits.start.frame_max):
         raise NotAllowed(
-            f"frame_max={frame_max} is outside the {FRAME_MIN} to {engine.limits.frame_max} that were offered"
+            f"frame_max={frame_max} is outside the {FRAME_MIN} to {engine.limits.start.frame_max} that were offered"
         )
-    if channel_max > engine.limits.channel_max:
-        raise NotAllowed(f"channel_max={channel_max} is above the {engine.limits.channel_max} that were offered")
-    engine.frame_max = frame_max or engine.limits.frame_max
-    engine.channel_max = channel_max or engine.limits.channel_max
+    if channel_max > engine.limits.start.channel_max:
+        raise NotAllowed(f"channel_max={channel_max} is above the {engine.limits.start.channel_max} that were offered")
+    engine.frame_max = frame_max or engine.limits.start.frame_max
+    engine.channel_max = channel_max or engine.limits.start.channel_max
     engine.heartbeat_s = arg.number(args, "heartbeat")
     engine.connection.move(ConnectionState.OPEN)
 

@@ -41,7 +41,7 @@ from penstock.core.routing.exchange import EXCHANGE, QUEUE
 from penstock.core.vhost import VirtualHost
 from penstock.errors import InvalidField, NotFound
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
-from penstock.settings.name_length import NAME_MAX
+from penstock.settings.lengths import NAME_MAX
 from penstock.wire.amqp10.neutral_addresses import EXCHANGES, QUEUES, percent_decoded
 from penstock.wire.amqp10.sections import Sections, with_annotations
 from penstock.wire.amqp10.spec import MESSAGE_ANNOTATIONS

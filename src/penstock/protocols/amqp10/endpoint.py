@@ -115,11 +115,11 @@ class Endpoint:
         self.connection: Connection = connection
         self.shared: SharedParts = shared
         self.format = _format_of(connection.broker)
-        self.max_frame_size: i64 = limits.initial_frame_max
+        self.max_frame_size: i64 = limits.start.initial_frame_max
         """Largest frame that the peer may send now."""
         self.peer_max_frame_size: i64 = FRAME_MIN_SIZE
         """Largest frame that the peer accepts."""
-        self.channel_max: int = limits.channel_max
+        self.channel_max: int = limits.start.channel_max
         self.container: str = ""
         """Container id of the peer."""
         self.origin = Origin(connection.number, "")
@@ -149,9 +149,9 @@ class Endpoint:
         self.container = opened.text("container_id")[:SHOWN_LETTERS]
         self.origin = Origin(self.connection.number, self.container)
         self.unsent.log_in(self.connection.user)
-        self.max_frame_size = limits.frame_max
-        self.peer_max_frame_size = min(size, limits.frame_max)
-        self.channel_max = min(opened.number("channel_max", 0xFFFF), limits.channel_max)
+        self.max_frame_size = limits.start.frame_max
+        self.peer_max_frame_size = min(size, limits.start.frame_max)
+        self.channel_max = min(opened.number("channel_max", 0xFFFF), limits.start.channel_max)
 
     def send(self, channel: i64, performative: Composite, kind: int = FRAME_AMQP) -> None:
         """Write a performative frame. No frame follows a close."""

@@ -50,7 +50,7 @@ def on_open(endpoint: Endpoint, open: Composite) -> None:
     write_open(endpoint)
     timeout_s = open.number("idle_time_out", 0) / 1000
     beat_s = max(timeout_s, PEER_TIMEOUT_MIN_S) / 2 if timeout_s > 0 else 0.0
-    connection.engine.keep_time(EMPTY_FRAME, beat_s, 2.0 * connection.limits.heartbeat_s)
+    connection.engine.keep_time(EMPTY_FRAME, beat_s, 2.0 * connection.limits.start.heartbeat_s)
 
 
 def write_open(endpoint: Endpoint) -> None:
@@ -65,7 +65,7 @@ def write_open(endpoint: Endpoint) -> None:
         Symbol("cluster_name"): services.cluster_name(),
         Symbol(HOLD_DEADLINE): ulong(connection.broker.defaults.hold_deadline_ms()),
     }
-    version = limits.rabbitmq_version
+    version = limits.start.rabbitmq_version
     if version is not None:
         properties[Symbol("product")] = "RabbitMQ"
         properties[Symbol("version")] = version
@@ -79,9 +79,9 @@ def write_open(endpoint: Endpoint) -> None:
         composite(
             OPEN,
             container_id="penstock",
-            max_frame_size=limits.frame_max,
+            max_frame_size=limits.start.frame_max,
             channel_max=endpoint.channel_max,
-            idle_time_out=limits.heartbeat_s * 1000 or None,
+            idle_time_out=limits.start.heartbeat_s * 1000 or None,
             offered_capabilities=list(CAPABILITIES),
             properties=properties,
         ),

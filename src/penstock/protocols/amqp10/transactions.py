@@ -205,7 +205,7 @@ class Transaction(TimerHandler):
         if id(session) not in self._participants:
             if not self._participants:
                 broker = session.broker
-                broker.timers.add(self, broker.now + session.connection.limits.transaction_timeout_s)
+                broker.timers.add(self, broker.now + session.connection.limits.start.transaction_timeout_s)
             self._participants[id(session)] = session
             session.transactions += 1
 
@@ -216,7 +216,7 @@ class Transaction(TimerHandler):
     @override
     def on_deadline(self, now: float) -> float:
         session = self.link.session
-        timeout_s = session.connection.limits.transaction_timeout_s
+        timeout_s = session.connection.limits.start.transaction_timeout_s
         error = TransactionTimeout(
             f"the transaction was rolled back: it was open for {timeout_s:g} s after its first message or settlement, "
             f"the limit (transaction-timeout-s)"
@@ -248,7 +248,7 @@ class Transaction(TimerHandler):
         self.discharge_id = ABSENT
         if self._participants:
             broker = self.link.session.broker
-            broker.timers.add(self, broker.now + self.link.session.connection.limits.transaction_timeout_s)
+            broker.timers.add(self, broker.now + self.link.session.connection.limits.start.transaction_timeout_s)
 
     def end_session(self, session: AmqpSession) -> None:
         """Roll back, because a participating session ends. A held commit is refused."""

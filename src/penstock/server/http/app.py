@@ -16,6 +16,7 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
+from penstock.access.rules import DEFAULT_EXCHANGE
 from penstock.connections.control_request import ControlRequest
 from penstock.describe.lists import Found
 from penstock.describe.table import Row
@@ -38,14 +39,13 @@ from penstock.management.operation import (
     need_at,
 )
 from penstock.operations.table import OPERATIONS
-from penstock.server.http import metrics, node, objects, sessions
+from penstock.server.http import metrics, objects
 from penstock.server.http.answers import rows_octets, streamed_octets
 from penstock.server.http.console import pages, stream
 from penstock.server.http.lists import list_fields, listed, one, sample_fields
 from penstock.server.http.login import login, refusal_of
 from penstock.server.http.request import (
     BODY_MOST,
-    DEFAULT_EXCHANGE,
     ApiRequest,
     Handler,
     HttpError,
@@ -82,7 +82,7 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
             raise not_found()
         if isinstance(answer, Found):
             return await listed(request, answer)
-        if not route.silent:
+        if not route.silent or (route.spoken is not None and route.spoken(asked.fields)):
             if isinstance(answer, list):
                 return Response(await rows_octets(request, answer), media_type="application/json")
             response = one(request, answer) if isinstance(answer, dict) else json_response(answer)
@@ -121,16 +121,17 @@ def _job_steps(request: ApiRequest, operation: Operation, asked: ControlRequest,
 
 async def _asked(request: ApiRequest, operation: Operation, route: Route, prepare: Prepare | None) -> ControlRequest:
     """Return the request of an operation, whose fields are parts of the path, of the query and of the body."""
-    body = await request.fields(*route.needed, most=route.body_most or BODY_MOST) if route.reads_body else {}
+    body = await _body(request, route) if route.reads_body else {}
     if prepare is not None:
         body = dict(body)
         await prepare(body)
     if route.method != "GET":
         request.begin()
     parts = {name: request.part(name) for name in request.http_request.path_params}
-    query = {name: request.query[name] for name in route.query if name in request.query}
+    query: Row = {name: request.query[name] for name in route.query if name in request.query}
+    query |= {name: request.query.getlist(name) for name in route.many if name in request.query}
     flags = {name: body[name] == "true" for name in route.flags if body.get(name) in ("true", "false")}
-    flags |= {name: query[name] == "true" for name in route.flags if name in query}
+    flags |= {name: request.flag(name) for name in route.flags if name in query}
     headers: Row = {field: request.http_request.headers.get(name, "") for name, field in route.headers}
     fields: Row = {**body, **query, **flags, **headers, **parts, **route.fixed}
     asked = request.asked(route, bool(operation.permissions))
@@ -144,6 +145,16 @@ async def _asked(request: ApiRequest, operation: Operation, route: Route, prepar
     elif operation.gives == OBJECT:
         asked.fields |= sample_fields(request)
     return asked
+
+
+async def _body(request: ApiRequest, route: Route) -> Row:
+    """Return the fields of a body: those of an object, or the body itself."""
+    most = route.body_most or BODY_MOST
+    if not route.body_field:
+        return await request.fields(*route.needed, most=most)
+    if request.http_request.headers.get("content-type", "").startswith("multipart/"):
+        raise bad_request(f"{route.body_field} are read from a body in JSON, not from a form")
+    return {route.body_field: await request.body(most)}
 
 
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
@@ -181,12 +192,9 @@ class Own:
         self.needs = [need_at(path, tag, permissions, vhost) for path in paths]
 
 
-OF_CONNECTION: Final = "own connection, or the tag monitoring"
 OWN: Final = (
     Own("GET /whoami", MANAGEMENT, objects.whoami),
     Own("GET /auth/hash_password/{password}", ADMINISTRATOR, objects.password_hash),
-    Own("POST /definitions /definitions/{vhost} /all-configuration", ADMINISTRATOR, node.import_),
-    Own("GET /connections/{name}/sessions", MANAGEMENT, sessions.sessions, OF_CONNECTION),
     Own("GET /penstock/events", MONITORING, stream.events),
 )  # fmt: skip
 

@@ -20,11 +20,14 @@ from penstock.server.http.request import (
     ApiRequest,
     HttpError,
     LongAnswer,
-    bad_request,
     json_octets,
     json_response,
+    query_value,
 )
+from penstock.settings.kind import whole
 
+NUMBER: Final = whole(1, 999_999_999)
+"""Kind of the numbers of a page and of samples."""
 AT_ONCE: Final = 4
 """Objects formatted per slice: some tenths of a millisecond."""
 
@@ -36,11 +39,11 @@ def list_fields(request: ApiRequest) -> Row:
         fields["sort"] = [request.query["sort"]]
     if request.flag("sort_reverse"):
         fields["reverse"] = True
-    page = _number(request, "page", 0)
+    page = _number(request, "page")
     if page:
         fields |= {"page": page, "named": request.query.get("name", ""), "regex": request.flag("use_regex")}
         if request.query.get("page_size"):
-            fields["page_size"] = _number(request, "page_size", 1)
+            fields["page_size"] = _number(request, "page_size")
     return fields
 
 
@@ -49,7 +52,7 @@ def sample_fields(request: ApiRequest) -> Row:
     found: Row = {}
     for field, name in (("rates", "msg_rates"), ("lengths", "lengths")):
         if f"{name}_age" in request.query and f"{name}_incr" in request.query:
-            found[field] = [_number(request, f"{name}_age", 1), _number(request, f"{name}_incr", 1)]
+            found[field] = [query_value(NUMBER, each, request.query[each]) for each in (f"{name}_age", f"{name}_incr")]
     return found
 
 
@@ -116,10 +119,7 @@ def _paths(request: ApiRequest) -> list[str]:
     return [short_column(path, "columns") for path in text.split(",")]
 
 
-def _number(request: ApiRequest, name: str, otherwise: int) -> int:
+def _number(request: ApiRequest, name: str) -> int:
+    """Return a number of the query, 0 if it is absent. Raises HttpError (400)."""
     value = request.query.get(name)
-    if not value:
-        return otherwise
-    if not value.isdecimal() or len(value) > 9 or int(value) < 1:
-        raise bad_request(f"{name} must be a whole number from 1, not {value}")
-    return int(value)
+    return query_value(NUMBER, name, value) if value else 0

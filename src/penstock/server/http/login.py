@@ -26,7 +26,7 @@ from penstock.connections.peer import is_loopback, network_of
 from penstock.connections.sasl_mechanisms import PLAIN, is_permitted
 from penstock.driver.driver import BrokerDriver
 from penstock.management.operation import ENTERED, SEEN, Need
-from penstock.server.http.request import ApiRequest, HttpError, Identity, http_actor, is_forwarded, not_found
+from penstock.server.http.request import HttpError, Identity, http_actor, is_forwarded
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock"'}
 
@@ -119,7 +119,6 @@ REASONS: Final = {
 }
 """RabbitMQ's words for a missing tag."""
 NO_VHOST: Final = "User not authorised to access virtual host"
-NO_OBJECT: Final = "User not authorised to access object"
 
 
 def not_authorised(reason: str) -> HttpError:
@@ -140,17 +139,6 @@ def refusal_of(rules: Rules, need: Need, parts: Mapping[str, str]) -> HttpError 
     if need.vhost == SEEN and rules.has_tag(MONITORING):
         return None
     return None if rules.enters(unquote(parts["vhost"])) else not_authorised(NO_VHOST)
-
-
-def check_own(request: ApiRequest, user: str, tag: str = MONITORING) -> None:
-    """Check that the object of a request belongs to its user, or that the user has a tag. Raises HttpError (401)."""
-    if user != request.user and not request.rules.has_tag(tag):
-        raise not_authorised(NO_OBJECT)
-
-
-def found_or_hidden(request: ApiRequest) -> HttpError:
-    """Return the error for a connection or channel that is not there: it says so only to those who may see all."""
-    return not_found() if request.rules.has_tag(MONITORING) else not_authorised(NO_OBJECT)
 
 
 SECURITY_HEADERS: Final = {

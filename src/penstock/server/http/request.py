@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
@@ -17,8 +17,6 @@ from penstock.access.permission import MONITORING
 from penstock.access.rules import ConnectionAccess, Rules
 from penstock.connections.audit_trail import Actor
 from penstock.connections.control_request import ControlRequest as Control
-from penstock.core.queue.queue import Queue
-from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
@@ -34,6 +32,7 @@ from penstock.management.operation import Route
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import HttpDebts, result_of
 from penstock.server.http.console.hub import Hub
+from penstock.settings.kind import FLAG, INVALID, Kind
 from penstock.settings.pools import HTTP_BODIES
 
 Told = TypeVar("Told")
@@ -46,8 +45,6 @@ SEND_S: Final = 30.0
 """Seconds that a client may take nothing of a long answer; then it is hung up on, so that its socket is free."""
 FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 """Headers by which a proxy marks a forwarded request; their values are not trusted."""
-DEFAULT_EXCHANGE: Final = "amq.default"
-"""Name of the default exchange in URLs; its real name is empty."""
 
 
 class HttpError(Exception):
@@ -250,11 +247,12 @@ class ApiRequest:
 
         None if the query has job=true: then the job outlives the request, which is answered with `accepted`.
         """
+        detached = self.flag("job")
         access = ConnectionAccess(self.rules, self.user, "")
         job = self.driver.jobs.add(kind, access, f"{self.user} over HTTP", subjects)
         run = self.driver.jobs.carried_out(job, self._recorded(job, steps(job)))
         known = result_of(self.event_loop, run, job=job)
-        if not self.flag("job"):
+        if not detached:
             return await known
         known.cancel()  # Nobody waits for it.
         self.detached = job
@@ -301,52 +299,14 @@ class ApiRequest:
         """Return a part of the path, decoded: %2F is a slash in a name. Raises HttpError (400); see `decoded`."""
         return decoded(self.http_request.path_params[name])
 
-    def vhost(self) -> VirtualHost:
-        """Return the virtual host named in the path. Raises HttpError (404)."""
-        return self.driver.vhost(self.part("vhost"))
-
-    def vhost_or_all(self) -> VirtualHost | None:
-        """Return the virtual host named in the path, None without one. Raises HttpError (404)."""
-        return self.live_vhost() if "vhost" in self.http_request.path_params else None
-
-    def live_vhost(self) -> VirtualHost:
-        """Return the virtual host named in the path. Raises HttpError (404), also for one that is being deleted."""
-        vhost = self.driver.broker.vhosts.get(self.part("vhost"))
-        if vhost is None or vhost.deleting:
-            raise not_found()
-        return vhost
-
-    def access(self, vhost: VirtualHost) -> ConnectionAccess:
-        """Return the rights of the user in a virtual host. Raises AccessRefused (401) for one that it may not enter."""
-        self._check_entered(vhost.name)
-        return ConnectionAccess(self.rules, self.user, vhost.name)
-
     def _check_entered(self, vhost: str) -> None:
         if not self.rules.enters(vhost):
             raise AccessRefused(f"access to vhost '{vhost}' refused for user '{self.user}'")
 
-    def queue(self, name: str = "name") -> Queue:
-        """Return the queue named in the path; exclusive ones too. Raises HttpError (404)."""
-        queue = self.live_vhost().queues.get(self.part(name))
-        if queue is None:
-            raise not_found()
-        return queue
-
-    def exchange_name(self, name: str = "name") -> str:
-        """Return the name of the exchange in the path."""
-        given = self.part(name)
-        return "" if given == DEFAULT_EXCHANGE else given
-
-    def exchange(self, name: str = "name") -> Exchange:
-        """Return the exchange named in the path. Raises HttpError (404)."""
-        exchange = self.live_vhost().exchanges.get(self.exchange_name(name))
-        if exchange is None:
-            raise not_found()
-        return exchange
-
     def flag(self, name: str) -> bool:
-        """Return a boolean of the query."""
-        return self.query.get(name) == "true"
+        """Return a boolean of the query, false if it is absent or empty. Raises HttpError (400)."""
+        given = self.query.get(name, "")
+        return given != "" and query_value(FLAG, name, given) is True
 
     def asked(self, route: Route, checked: bool) -> Control:
         """Return the request of an operation, without fields; it has the virtual host of the path or of the query.
@@ -425,32 +385,12 @@ class ApiRequest:
         return fields
 
 
-def text(fields: Row, name: str, otherwise: str = "") -> str:
-    """Return a string from a body. Raises HttpError (400)."""
-    value = fields.get(name, otherwise)
-    if not isinstance(value, str):
-        raise bad_request(f"'{name}' must be a string, not {json.dumps(value)}")
-    return value
-
-
-def table(fields: Row, name: str) -> dict[str, object]:
-    """Return an object from a body; an empty list counts as one (RabbitMQ's tools send it). Raises HttpError (400)."""
-    value = fields.get(name, {})
-    if value == []:
-        return {}
-    if not isinstance(value, dict):
-        raise bad_request(f"'{name}' must be an object, not {json.dumps(value)}")
-    return value
-
-
-def whole(fields: Row, name: str) -> int:
-    """Return a non-negative integer from a body, or from digits in a string. Raises HttpError (400)."""
-    value = fields.get(name)
-    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise bad_request(f"'{name}' must be a whole number from 0, not {json.dumps(value)}")
-    return value
+def query_value(kind: Kind, name: str, given: str) -> Any:
+    """Return a value of the query by its kind. Raises HttpError (400)."""
+    found = kind.parse(given)
+    if found is INVALID:
+        raise bad_request(kind.fault(name, given))
+    return found
 
 
 async def until_gone(receive: Receive) -> None:

@@ -148,3 +148,9 @@ async def test_names_and_arguments_that_no_client_can_be_sent_are_refused_with_t
             assert broker.driver.broker.vhosts["/"].queues == {}
 
         await asyncio.to_thread(go)
+
+
+def test_import_into_an_absent_vhost_or_from_a_form_is_refused(web: Web) -> None:
+    assert web.ask("POST", "/definitions/none", {}).status == 404
+    form = web.ask("POST", "/definitions", b"--x--", {"Content-Type": "multipart/form-data; boundary=x"})
+    assert (form.status, form.reason) == (400, "definitions are read from a body in JSON, not from a form")

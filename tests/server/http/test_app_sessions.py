@@ -18,3 +18,16 @@ def test_sessions_of_a_connection_over_amqp_1_0_are_listed(served: BrokerProcess
         assert session["channel_number"] == session["number"]
         answer = web.ask("GET", f"/connections/{names['AMQP 0-9-1']}/sessions")
         assert (answer.status, answer.reason) == (400, "connection does not use AMQP 1.0")
+    assert web.ask("GET", "/connections/none/sessions").status == 404
+
+
+def test_sessions_of_another_user_need_the_tag_monitoring(served: BrokerProcess, web: Web, name: str) -> None:
+    web.do("PUT", f"/users/{name}", {"password": name, "tags": "management"}, 201)
+    own = Web(served.http, name, name)
+    with connect(served.url, protocol="amqp10") as other:
+        other.declare_queue("sessions")
+        (shown,) = [each["name"] for each in web.get("/connections") if each["protocol"] == "AMQP 1.0"]
+        for path in (quote(shown, safe=""), "none"):
+            answer = own.ask("GET", f"/connections/{path}/sessions")
+            assert (answer.status, answer.reason) == (401, "User not authorised to access object")
+    web.do("DELETE", f"/users/{name}")
