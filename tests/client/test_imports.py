@@ -79,7 +79,7 @@ def test_first_message_imports_no_other_protocol_and_no_slow_module(
     if program == BLOCKING:
         assert found & {f"penstock.client.{name}" for name in UNUSED} == set()
     (other,) = set(PROTOCOLS) - {protocol}
-    kinds = {"penstock.settings", "penstock.settings.kind"}
+    kinds = {"penstock.settings", "penstock.settings.kind", "penstock.settings.lengths"}
     others = (f"penstock.wire.{other}", "penstock.settings")
     assert [name for name in found - kinds if name.startswith(others)] == []
     assert len([name for name in found if name.startswith("penstock")]) <= MOST[protocol]
