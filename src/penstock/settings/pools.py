@@ -1,7 +1,7 @@
 """Table of pools: every bound of the node, how it is shared, and the behaviour at the bound.
 
-A pool that clients fill is shared by users and virtual hosts (`penstock.flow.pool`). A pool is obtained only by its
-row, so no pool can lack a row. The table of bounds per node in docs/memory.md is generated from these rows.
+A pool that clients fill is shared by users and virtual hosts (`penstock.flow.pool`). A pool is created only from its
+row, so every pool has a row. The table of bounds per node in docs/memory.md is generated from these rows.
 """
 
 from __future__ import annotations
