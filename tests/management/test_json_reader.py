@@ -77,7 +77,7 @@ def test_halves_of_characters_stay_halves_and_are_noted() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b'{"x": {"y": "' + b"z" * 70_000 + b'"}}', "longer than 32,768 octets"),
+        (b'{"x": {"y": "' + b"z" * 70_000 + b'"}}', "longer than 32,768 bytes"),
         (b'{"x": [' + b"[" * 70_000, "nested too deeply"),
         (b'{"x": [' + b"0," * 200_000 + b"0]}", "more than 100,000 items"),
         (b'{"x": ' + b"9" * 5_000 + b"}", "too many digits"),

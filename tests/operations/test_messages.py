@@ -124,7 +124,7 @@ def test_publish_drops_the_payload_of_its_request_while_it_waits(driver: BrokerD
         ({"payload_encoding": "base64", "payload": "$"}, "the payload is not base64"),
         ({"payload_encoding": "base64", "payload": "eA==" + "A" * BASE64_AT_ONCE}, "the payload is not base64"),
         ({"payload": 5}, "'payload' must be a string, not 5"),
-        ({"routing_key": "k" * 256}, "a routing key has 255 octets at most"),
+        ({"routing_key": "k" * 256}, "a routing key has 255 bytes at most"),
     ],
 )
 def test_publish_with_a_wrong_field_is_refused(

@@ -142,7 +142,7 @@ def _decoded(file: Path) -> str:
     try:
         return _octets(file).decode()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at octet {error.start}") from None
+        raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def _converted(source: str, file: Path) -> Conversion:

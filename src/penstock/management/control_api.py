@@ -357,7 +357,7 @@ def _check_size(operation: str, size: i64) -> None:
     """Check the size of a request. Raises ContentTooLarge (311) if parsing would take long."""
     most = octets_max(operation)
     if size > most:
-        raise ContentTooLarge(f"a request for '{operation}' has {size:,} octets; the most is {most:,}")
+        raise ContentTooLarge(f"a request for '{operation}' has {size:,} bytes; the most is {most:,}")
 
 
 def _check_values(operation: str, body: bytes) -> None:

@@ -64,7 +64,7 @@ class JsonReader:
         self.data = data
         self.found: dict[str, object] = {}
         self.places: dict[str, list[int]] = {}
-        """Position of each item of each list, in octets from the beginning."""
+        """Position of each item of each list, in bytes from the beginning."""
         self.starts: dict[str, int] = {}
         """Position of each member's name."""
         self.has_halves: bool = False
@@ -224,7 +224,7 @@ class JsonReader:
             text = self._window(VALUE_OCTETS)
             decoded = self._decoded(text, cut)
         if decoded is None:
-            raise self.error(f"a value is longer than {VALUE_OCTETS:,} octets", self._at, False)
+            raise self.error(f"a value is longer than {VALUE_OCTETS:,} bytes", self._at, False)
         value, end = decoded
         if "\\u" in text[:end] and not is_text(value):
             self.has_halves = True

@@ -19,7 +19,7 @@ from penstock.texts import joined, nearest
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
-"""Most octets of imported definitions: all are in memory until the last is made."""
+"""Most bytes of imported definitions: all are in memory until the last is made."""
 UNKNOWN_MOST: Final = 20
 """Most unknown keys of a file that an import leaves out."""
 PARSE_WORK: Final = 500
@@ -250,7 +250,7 @@ class ParsedDefinitions:
     def _parse(self) -> None:
         reader = self._reader
         if len(reader.data) > BYTES_MOST:
-            size = f"the definitions have {len(reader.data):,} octets; at once {BYTES_MOST:,} are imported"
+            size = f"the definitions have {len(reader.data):,} bytes; at once {BYTES_MOST:,} are imported"
             raise refusal(size)
         try:
             self._parsed = reader.step()

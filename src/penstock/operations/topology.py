@@ -484,7 +484,7 @@ def short(value: str, what: str) -> str:
     """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises PreconditionFailed."""
     octets = len(value.encode(errors="replace"))
     if octets > NAME_MAX:
-        raise PreconditionFailed(f"{what} has {NAME_MAX} octets at most, not {octets}")
+        raise PreconditionFailed(f"{what} has {NAME_MAX} bytes at most, not {octets}")
     return value
 
 

@@ -68,7 +68,7 @@ def set_attributes(node: Node, vhost: VirtualHost, attributes: dict[str, object]
 def check_new_vhost(node: Node, name: str) -> None:
     """Check that a virtual host may be created. Raises PreconditionFailed (406), ResourceError (506)."""
     if not name or len(name.encode()) > NAME_OCTETS:
-        raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
+        raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} bytes, not {len(name.encode())}")
     if len(node.broker.vhosts) >= VHOSTS_MAX:
         raise ResourceError(
             f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not created"
@@ -143,7 +143,7 @@ PROTECTION: Final = "DELETE /api/vhosts/VHOST/deletion/protection"
 ATTRIBUTES: Final = ("description", "tags", DEFAULT_QUEUE_TYPE, "metadata", PROTECTED)
 """Attributes of a virtual host that are kept, and exported again."""
 ATTRIBUTES_MOST: Final = 16 * 1024
-"""Most letters of the kept attributes of a virtual host."""
+"""Most characters of the kept attributes of a virtual host."""
 
 
 def attributes_of(name: str, fields: Row) -> Row:
@@ -164,7 +164,7 @@ def attributes_of(name: str, fields: Row) -> Row:
     if isinstance(tags, str):  # RabbitMQ's tools send the tags as one text.
         attributes["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
     if len(str(attributes)) > ATTRIBUTES_MOST:
-        raise PreconditionFailed(f"the attributes of a virtual host have at most {ATTRIBUTES_MOST:,} letters")
+        raise PreconditionFailed(f"the attributes of a virtual host have at most {ATTRIBUTES_MOST:,} characters")
     return attributes
 
 

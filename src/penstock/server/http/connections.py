@@ -35,7 +35,7 @@ from penstock.settings.config import Settings
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # No log line for each request of a stranger.
 
 HEAD_BYTES: Final = 64 * 1024
-"""Most octets of request line and headers; more is answered with 400."""
+"""Most bytes of request line and headers; more is answered with 400."""
 HEAD_LINES: Final = 128
 """Lines of a head, or of trailers, from which on one that is not complete is refused (431)."""
 PIECE: Final = 2048
@@ -49,7 +49,7 @@ STRANGERS_REST_S: Final = 1.0
 IDLE_S: Final = 15
 """Seconds until the next request of a user must have arrived, headers included."""
 STRANGER_S: Final = 5
-"""Seconds from the first octet until a login."""
+"""Seconds from the first byte until a login."""
 LEAVE_S: Final = 0.5
 """Seconds that requests in progress get when the broker stops."""
 

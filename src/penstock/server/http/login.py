@@ -154,7 +154,7 @@ STRICT_TRANSPORT: Final = "max-age=31536000"
 _HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 """Name and port of a Host header (RFC 9110, section 7.2)."""
 SHOWN: Final = 100
-"""Most letters of a name in an error."""
+"""Most characters of a name in an error."""
 
 
 class BrowserGuard:

@@ -38,7 +38,7 @@ from penstock.settings.pools import HTTP_BODIES
 Told = TypeVar("Told")
 
 BODY_MOST: Final = 128 * 1024
-"""Most octets of a request body, other than messages and definitions."""
+"""Most bytes of a request body, other than messages and definitions."""
 BODY_S: Final = 30.0
 """Seconds that a body may take to arrive."""
 SEND_S: Final = 30.0
