@@ -146,7 +146,7 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
     broker: BrokerProcess, mixed: str, vhost: str
 ) -> None:
     (refused,) = imported(broker, mixed, code=1)
-    assert refused.endswith(". With --dry-run all refused entries are told, and --skip-refused imports the others")
+    assert refused.endswith(". --dry-run lists all refused entries, and --skip-refused imports the other entries")
     assert [queue for queue in listed(broker, "queues", "--everywhere") if queue["vhost"] == vhost] == []
     before = imported(broker, mixed, "--dry-run", code=1)
     assert before[-1] == "6 refused: nothing would be imported without --skip-refused"

@@ -44,7 +44,7 @@ def test_gates_are_listed_once_with_the_longest_blocked_producer_first() -> None
 def test_overview_without_blocked_producers_says_so() -> None:
     scene = Scene()
     scene.join().declare("orders", **GATED)
-    assert scene.ask() == ["nobody is blocked"]
+    assert scene.ask() == ["no producer is blocked"]
     assert asked(scene.driver)["gates"] == []
 
 
@@ -129,7 +129,7 @@ def test_operator_block_is_released_by_the_advised_command(scope: str, name: str
     assert verb == "unblock"
     scene.control(verb, **{noun.removesuffix("s"): advised})
     scene.at(101.0)
-    assert scene.ask() == ["nobody is blocked"]
+    assert scene.ask() == ["no producer is blocked"]
 
 
 def test_sum_over_queues_is_advised_about_as_such() -> None:

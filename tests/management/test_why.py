@@ -252,7 +252,7 @@ def test_queue_behind_a_closed_exchange_says_so() -> None:
     scene.control("block", address="logs", reason="upgrade")
     scene.at(103.0)
     assert scene.ask(queue="orders") == [
-        "the operator, who holds address logs: upgrade, closed for 3.0 s; nobody is blocked by it"
+        "the operator, who holds address logs: upgrade, closed for 3.0 s; it blocks no producer"
     ]
     producer.say(publish("eu", b"order", exchange="logs"))
     scene.at(105.0)

@@ -284,7 +284,7 @@ def test_large_message_that_waits_for_room_is_reported_as_blocked(tmp_path: Path
             assert lists.splitlines()[1:] == ["yes"]
             broker.command("set", "broker", "disk-overfull=none")
         eventually(lambda: client.depth("q") == 1, "it is taken when there is room")
-        assert broker.why() == "nobody is blocked\n"
+        assert broker.why() == "no producer is blocked\n"
         eventually(lambda: client.connection.process_data_events(0) or heard[1:], "it is told that it is over")
         assert heard[0].startswith("the disk (quota): ")
         assert heard[0].endswith("; a large message waits 25 s at most")

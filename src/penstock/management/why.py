@@ -120,7 +120,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         depth = amounts(measured.messages, measured.bytes)
         if queue.pager is not None and queue.pager.messages > 0:
             depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
-        sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")
+        sentences.append(f"queue {queue.name}: the gate is open; {depth}; it blocks no producer")
     if queue.length is not None:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {queue.length.acts()}")
     for gate in shut or [queue.gate]:
@@ -233,8 +233,8 @@ def _of_gate(gate: Gate, broker: Broker) -> list[str]:
     lines = [blocked_by(producer, gate, block, now) for producer, block in waiting[:SAID_MOST]]
     if not lines and not gate.open:
         is_of_disk = any(gate is each for each in broker.gates.disk.gates())
-        nobody = "no publish is held by it now, large messages may wait" if is_of_disk else "nobody is blocked by it"
-        return [f"{text_of(gate).reason(gate, now)}; {nobody}"]
+        idle = "no publish is held by it now, large messages may wait" if is_of_disk else "it blocks no producer"
+        return [f"{text_of(gate).reason(gate, now)}; {idle}"]
     return first_lines(lines, f"producers are blocked by {text_of(gate).name(gate)}", count=len(waiting))
 
 
