@@ -107,7 +107,7 @@ def test_sparklines_end_with_the_newest_sample_and_begin_where_the_broker_did() 
     assert top_view.history_cells(item(), 2) == (" " * 24, " " * 24), "a queue that has come since"
 
 
-def test_long_names_leave_room_for_sparklines_where_they_are_cut() -> None:
+def test_long_names_are_cut_to_leave_room_for_sparklines() -> None:
     known = {**with_history([1], [0.0]), "name": "n" * 255}
     assert top_view.rows_of([known], False, 150)[0] == top_view.HEADS
     assert len(top_view.rows_of([known], False, 150, 36)[0]) == len(top_view.HEADS) + 1

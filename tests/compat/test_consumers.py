@@ -85,7 +85,7 @@ def test_consume_and_cancel_with_nowait_have_no_answer(peer: Peer, queue: str) -
     assert peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetOk).delivery_tag == 2
 
 
-def test_consumer_of_a_deleted_queue_is_notified_if_its_client_supports_it(at: tuple[str, int], name: str) -> None:
+def test_consumer_of_a_deleted_queue_is_notified_if_supported(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as hears, open_peer(at, properties={"product": "old"}) as deaf, open_peer(at) as third:
         hears.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
         hears.consume(name, "a")
@@ -119,7 +119,7 @@ def quiet(peer: Peer) -> Peer:
     return peer
 
 
-def test_prefetch_is_for_the_consumers_that_come_after_it(quiet: Peer) -> None:
+def test_prefetch_applies_to_later_consumers(quiet: Peer) -> None:
     queue = quiet.declare()
     quiet.put(queue, 7)
     qos(quiet, 1)

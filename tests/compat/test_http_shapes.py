@@ -206,7 +206,7 @@ def test_http_requests_have_the_statuses_and_words_of_rabbitmq(sides: list[Side]
     assert wrong == []
 
 
-def test_messages_look_the_same_when_they_are_taken(sides: list[Side]) -> None:
+def test_taken_messages_look_like_rabbitmqs(sides: list[Side]) -> None:
     properties = {"delivery_mode": 2, "headers": {"h": 1, "l": [1, "t"]}, "content_type": "text/plain", "priority": 3}
     answers = []
     for side in sides:

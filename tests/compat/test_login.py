@@ -91,7 +91,7 @@ def test_amqplain_is_spoken_too(at: tuple[str, int]) -> None:
     ("mechanism", "response"),
     [("GSSAPI", b"x"), ("", b""), ("PLAIN", b""), ("PLAIN", b"\0guest"), ("PLAIN", b"\0a\0b\0c"), ("AMQPLAIN", b"xyz")],
 )
-def test_mechanism_or_a_response_that_is_none_ends_the_connection(
+def test_invalid_mechanism_or_response_ends_the_connection(
     at: tuple[str, int], mechanism: str, response: bytes, ours: bool
 ) -> None:
     """RabbitMQ closes the socket after three seconds without a word; we say why."""

@@ -54,7 +54,7 @@ def test_queue_goes_round_its_consumers(audience: Audience) -> None:
     assert audience.hears(6) == list("abcabc")
 
 
-def test_consumer_that_joins_later_is_behind_those_before_it(audience: Audience) -> None:
+def test_later_consumer_gets_its_turn_after_earlier_consumers(audience: Audience) -> None:
     audience.joins("a")
     audience.hears(1)
     audience.joins("b")

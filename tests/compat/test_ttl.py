@@ -91,7 +91,7 @@ def test_expiration_that_is_no_number_closes_the_channel(channel: BlockingChanne
     assert depth(channel.connection.channel(), name) == 0
 
 
-def test_dead_letter_records_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_records_and_loses_its_expiration(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(f"{name}-dead", exclusive=True)
     channel.queue_declare(
         name,

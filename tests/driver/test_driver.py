@@ -33,7 +33,7 @@ def test_driver_has_a_deadline_for_a_publish_that_is_held(driver: BrokerDriver) 
     assert client.listen(105.5) != []
 
 
-def test_driver_knows_its_connections_until_they_are_lost(driver: BrokerDriver) -> None:
+def test_driver_lists_connections_until_their_loss(driver: BrokerDriver) -> None:
     connection = Dialogue(driver).connection
     assert list(driver.connections.values()) == [connection]
     driver.disconnect(connection)

@@ -157,7 +157,7 @@ def test_processor_time_of_earlier_entries_is_not_charged_to_the_next() -> None:
     assert [line.text for line in lines(driver)] == []
 
 
-def test_work_of_the_same_turn_before_an_entry_is_not_charged_to_it() -> None:
+def test_work_of_the_same_turn_before_an_entry_is_not_charged() -> None:
     driver, machine = slow_driver()
     clients = [Dialogue(driver) for _ in range(4)]
     turn(driver)
@@ -227,7 +227,7 @@ def test_time_before_a_turn_is_not_that_of_its_timers() -> None:
     assert driver.scheduler.entries.spent_s == 0.0
 
 
-def test_client_of_a_job_rests_after_it() -> None:
+def test_client_of_a_job_rests_after_the_job() -> None:
     driver, machine, client = slow_client()
 
     def job() -> Steps[None]:

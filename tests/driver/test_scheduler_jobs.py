@@ -136,7 +136,7 @@ def _quiet(steps: Steps[dict[str, object]]) -> Steps[None]:
     yield from steps
 
 
-def test_step_alone_waits_for_changes_and_changes_wait_for_it(driver: BrokerDriver) -> None:
+def test_step_alone_and_changes_wait_for_each_other(driver: BrokerDriver) -> None:
     seen: list[str] = []
 
     def change(name: str, count: int) -> Steps[None]:

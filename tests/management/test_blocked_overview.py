@@ -103,7 +103,7 @@ def test_advice_is_about_the_obstacle_of_the_queue() -> None:
     ]
 
 
-def test_advice_names_the_cursor_that_is_behind_and_how_to_delete_it() -> None:
+def test_advice_names_the_slowest_cursor_and_its_deletion() -> None:
     scene = Scene()
     producer = scene.join()
     producer.declare("orders", **GATED)

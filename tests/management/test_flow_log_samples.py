@@ -47,7 +47,7 @@ def test_samples_of_a_queue_have_messages_in_and_out() -> None:
     assert "sizes" not in depth
 
 
-def test_samples_are_written_for_traffic_that_leaves_the_depth_as_it_was() -> None:
+def test_samples_are_written_for_traffic_at_constant_depth() -> None:
     house = House()
     house.queue("a")
     sampler = Sampler(house.broker)

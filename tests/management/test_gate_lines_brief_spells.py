@@ -17,7 +17,7 @@ def gate(name: str = "a") -> Gate:
     return Gate("queue", name, [])
 
 
-def test_spells_of_a_subject_are_logged_at_once_while_they_are_few() -> None:
+def test_rare_spells_of_a_subject_are_logged_at_once() -> None:
     spells = Spells(AT_ONCE)
     told = []
     for at in (0.0, 0.2, 0.4):

@@ -52,7 +52,7 @@ def test_json_that_is_no_object_is_refused_as_by_the_standard_library(
 @pytest.mark.parametrize("unit", ["x", "\u20ac", "\U0001f600", '"', "\\", "\n"])
 @pytest.mark.parametrize("before", range(13))
 @pytest.mark.parametrize("ascii_", [False, True])
-def test_long_string_is_read_in_steps_wherever_they_end(unit: str, before: int, ascii_: bool) -> None:
+def test_long_string_is_read_in_steps_with_any_ends(unit: str, before: int, ascii_: bool) -> None:
     given = {"payload": "a" * before + unit * 40_000, "more": [1]}
     data = json.dumps(given, ensure_ascii=ascii_).encode()
     reader = JsonReader(data)

@@ -169,7 +169,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
 }
 
 
-def test_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
+def test_sum_over_many_queues_names_the_largest_queues() -> None:
     scene = Scene()
     thresholds = in_bytes(2000, 900, 500)
     broker = scene.driver.broker

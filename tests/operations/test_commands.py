@@ -66,7 +66,7 @@ def said(row: Command, given: dict[str, Any], answer: dict[str, Any]) -> list[st
     return [*row.says(given, answer)]
 
 
-def test_binding_of_an_exchange_has_a_method_of_its_own() -> None:
+def test_binding_of_an_exchange_is_made_by_exchange_bind() -> None:
     row = ROWS["bindings declare"]
     given = {"source": "logs", "target": "orders", "key": "a", "arguments": {}, "to_exchange": False}
     assert row.request(given) == (

@@ -45,7 +45,7 @@ def rate_of(connection: Connection) -> float | None:
     return None if origin is None or origin.rate is None else origin.rate.limits.rate_messages
 
 
-def test_setting_is_of_one_connection_and_ends_with_it(driver: BrokerDriver) -> None:
+def test_setting_of_a_connection_ends_with_the_connection(driver: BrokerDriver) -> None:
     first, second = Dialogue(driver).connection, Dialogue(driver).connection
     answer = ask(driver, "connection.set", {"connection": "con:1", "settings": {"rate-messages": 5}})
     assert answer["settings"] == {"rate-messages": "5"}

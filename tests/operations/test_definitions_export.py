@@ -104,7 +104,7 @@ def test_whole_export_of_a_virtual_host_has_no_sections_of_all(driver: BrokerDri
     assert all("vhost" not in queue for queue in whole["queues"])
 
 
-def test_whole_export_reads_rows_as_they_are_written(driver: BrokerDriver) -> None:
+def test_whole_export_reads_rows_during_the_write(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     for number in range(300):
         vhost.declare_queue(f"many{number}", {}, False, False, None, None)

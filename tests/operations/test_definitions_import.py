@@ -154,7 +154,7 @@ def test_definitions_import_names_the_line_of_limits_that_are_refused() -> None:
     }
 
 
-def test_definitions_import_skips_unknown_keys_only_on_request_and_names_them() -> None:
+def test_definitions_import_skips_and_names_unknown_keys_on_request() -> None:
     driver = make_driver()
     definitions = {"queues": [QUEUE], "shovels": [{"name": "s"}], "quues": 1}
     with pytest.raises(

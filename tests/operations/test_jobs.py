@@ -269,7 +269,7 @@ def test_policy_that_is_being_set_when_a_deletion_ends_is_gone_with_its_virtual_
     assert "large" not in driver.broker.vhosts
 
 
-def test_job_of_another_user_is_hidden_and_only_administrators_cancel_it() -> None:
+def test_job_of_another_user_is_hidden_except_to_administrators() -> None:
     driver = make_driver()
     for name, tag in (("anna", "management"), ("bea", "management"), ("carl", "monitoring")):
         driver.broker.access.put_user(name, None, [tag])

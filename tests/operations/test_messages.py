@@ -162,9 +162,7 @@ def test_messages_are_taken_some_at_a_time_and_settled_at_the_end(driver: Broker
 
 @pytest.mark.parametrize(("mode", "left"), [("ack_requeue_true", 2), ("reject_requeue_true", 2),
                                             ("ack_requeue_false", 0), ("reject_requeue_false", 0)])  # fmt: skip
-def test_ack_mode_puts_messages_back_or_takes_them_out(
-    driver: BrokerDriver, queue: Queue, mode: str, left: int
-) -> None:
+def test_ack_mode_requeues_or_removes_messages(driver: BrokerDriver, queue: Queue, mode: str, left: int) -> None:
     for _ in range(2):
         publish(driver)
     assert len(get(driver, ackmode=mode)) == 2

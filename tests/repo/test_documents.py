@@ -162,7 +162,7 @@ def methods() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("package", ["penstock", "penstock_simulation", "pyspark_amqp", "pyspark_penstock"])
-def test_module_says_its_purpose_in_its_first_sentence(package: str) -> None:
+def test_module_docstring_begins_with_the_purpose(package: str) -> None:
     said = {path: purpose(path) for path in sorted((ROOT / "src" / package).rglob("*.py"))}
     assert len(said) > 5
     assert [name_of(path) for path, sentence in said.items() if not 2 < len(sentence.split()) <= LONGEST_SENTENCE] == []

@@ -105,7 +105,7 @@ def test_message_that_is_announced_larger_than_any_may_be_closes_only_its_channe
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["in-one-piece", "in-pieces"])
-def test_headers_that_cannot_be_read_are_502_where_they_are_needed(peer: Peer, queue: str, split: bool) -> None:
+def test_needed_headers_that_cannot_be_read_are_502(peer: Peer, queue: str, split: bool) -> None:
     bind = commands.Queue.Bind(queue=queue, exchange="amq.headers", arguments={"a": "b"})
     peer.ask(1, bind, commands.Queue.BindOk)
     nonsense = b"\x20\x00" + struct.pack(">I", 4) + b"\x01aZ\x00"

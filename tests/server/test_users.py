@@ -50,7 +50,7 @@ def test_control_operation_needs_its_tag(shared: BrokerProcess, operation: str, 
 
 
 @pytest.mark.parametrize(("user", "password"), [("ada", "a"), ("guest", "guest")])
-def test_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerProcess, user: str, password: str) -> None:
+def test_first_user_and_local_guest_may_block_queues(shared: BrokerProcess, user: str, password: str) -> None:
     with connect(shared.url_of(user, password), protocol="amqp091") as control:
         control.block("queue", "orders", "a test")
         assert control.status()["queues"]

@@ -430,7 +430,7 @@ def test_compaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "archive").exists()
 
 
-def test_lines_that_are_no_records_are_counted_wherever_they_are(spark, tmp_path: Path) -> None:
+def test_lines_without_records_are_counted_at_all_positions(spark, tmp_path: Path) -> None:
     log = write(tmp_path / "log", made_up(17), torn=True)
     last = log / "flow-00000003.jsonl"
     text = '[1]\n{"v":1,"event":"depth","wall":"noon"}\n\n{"event":"dep\n' + last.read_text()

@@ -109,7 +109,7 @@ def test_borders_in_time_chain_without_a_gap_and_without_a_double(broker, queue,
     assert found[0] == [number for number, time in enumerate(times, 1) if time < times[3]]
 
 
-def test_queue_with_consumers_is_read_as_it_is(broker, batch_of):
+def test_queue_with_consumers_is_read_unchanged(broker, batch_of):
     queue = queue_of(broker, 5)
     with broker.connect() as connection:
         channel = connection.channel()
@@ -329,7 +329,7 @@ def test_narrowed_ranges_are_read(broker, batch_of):
     assert read(reader) == [number for number, time in enumerate(times, 1) if time > times[4]]
 
 
-def test_reader_passes_for_one_without_filters_where_spark_does_not_push_them(batch_of):
+def test_reader_without_pushed_filters_looks_like_the_default_reader(batch_of):
     reader = batch_of(subscribe="q")
     assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
     assert list(pickle.loads(pickle.dumps(reader)).pushFilters([])) == []

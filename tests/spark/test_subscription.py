@@ -80,7 +80,7 @@ def test_left_queue_keeps_its_position_is_reported_and_may_be_resumed(broker, re
     assert read(again, more, last) == [f"{two}-{n}" for n in (3, 4, 5)]
 
 
-def test_left_queue_is_settled_as_far_as_it_was_read(broker, reader_of):
+def test_left_queue_is_settled_up_to_the_read_position(broker, reader_of):
     one, two = queue_of(broker, 5), queue_of(broker, 5)
     both = reader_of("leaves-settled", subscribe=f"{one},{two}")
     end = both.latestOffset(both.initialOffset(), ReadMaxRows(4))

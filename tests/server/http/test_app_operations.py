@@ -8,7 +8,7 @@ from tests.support.brokers import some_name
 from tests.support.http_client import Web
 
 
-def test_look_into_an_absent_virtual_host_has_rabbitmqs_words_and_a_change_names_it(web: Web) -> None:
+def test_absent_virtual_host_has_rabbitmqs_words_in_reads_and_a_name_in_changes(web: Web) -> None:
     absent = web.ask("GET", "/policies/absent")
     assert (absent.status, absent.json) == (404, {"error": "Object Not Found", "reason": "Not Found"})
     changed = web.ask("PUT", "/policies/absent/p", {"pattern": "", "definition": {"expires": 5}})

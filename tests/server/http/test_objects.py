@@ -11,7 +11,7 @@ from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
 
 
-def test_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:
+def test_queue_is_declared_once_with_the_requested_attributes(web: Web, name: str) -> None:
     body = {"durable": True, "arguments": {"capacity-messages": 100, "hold-deadline": 5}}
     web.do("PUT", f"/queues/%2F/{name}", body, status=201)
     web.do("PUT", f"/queues/%2F/{name}", body, status=204)

@@ -69,7 +69,7 @@ def test_limits_of_users_and_virtual_hosts(web: Web, user: str) -> None:
     assert web.ask("PUT", f"/user-limits/{user}/max-channels", {"value": "7"}).status == 400
 
 
-def test_limits_of_a_virtual_host_that_a_user_may_not_enter_are_not_shown_to_it(web: Web) -> None:
+def test_limits_of_a_virtual_host_are_shown_to_users_that_may_enter(web: Web) -> None:
     name, vhost = some_name("manager"), some_name("vhost")
     web.do("PUT", f"/users/{name}", {"password": "a long password", "tags": "management"}, 201)
     web.do("PUT", f"/vhosts/{vhost}", None, 201)

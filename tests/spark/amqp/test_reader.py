@@ -373,7 +373,7 @@ def test_consumer_timeout_is_warned_of_and_loses_no_message(broker, reader_of, c
     assert read + read_until(reader, end, 1)[0] == [*numbered(0, 20), b"news"]
 
 
-def test_messages_may_be_acknowledged_when_they_are_in_the_spool(broker, queue, reader_of):
+def test_messages_in_the_spool_may_be_acknowledged(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 50))
     reader = reader_of(broker, queue, acknowledge="spooled", prefetch="10")
     start = reader.initialOffset()
@@ -429,7 +429,7 @@ def test_message_properties_are_columns(broker, reader_of):
     }  # fmt: skip
 
 
-def test_connection_by_tls_with_an_authority_of_its_own(ours, reader_of, tmp_path):
+def test_tls_connection_uses_its_own_authority(ours, reader_of, tmp_path):
     certificate, key = make_certificate(tmp_path)
     relay = TlsRelay(certificate, key, "127.0.0.1", ours.port)
     queue = ours.declare()
