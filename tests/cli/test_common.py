@@ -42,7 +42,7 @@ def test_invalid_command_line_is_refused_in_one_sentence(
      ("show", "broker"), ("definitions", "export"), ("get", "QUEUE"), ("get", "QUEUE", "--json")],
     ids=" ".join,
 )  # fmt: skip
-def test_output_that_is_full_is_one_sentence_and_one_that_is_closed_is_none(
+def test_full_output_is_one_sentence_and_closed_output_is_silent(
     broker: BrokerProcess, name: str, words: tuple[str, ...]
 ) -> None:
     run(broker, "declare", "queue", name)

@@ -205,9 +205,7 @@ def test_single_entry_is_skipped_by_name_with_its_dependents(broker: BrokerProce
         ),
     ],
 )
-def test_entry_to_skip_that_is_not_there_is_refused(
-    broker: BrokerProcess, mixed: str, word: str, sentence: str
-) -> None:
+def test_missing_entry_to_skip_is_refused(broker: BrokerProcess, mixed: str, word: str, sentence: str) -> None:
     Path(mixed).write_text(Path(mixed).read_text().replace("durabel", "durable"))
     (refused,) = imported(broker, mixed, "--skip", word, code=1)
     assert sentence in refused

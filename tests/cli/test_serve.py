@@ -102,7 +102,7 @@ def test_settings_file_of_wrong_shape_or_beyond_a_frame_is_refused(tmp_path: Pat
     assert f"'{file}'" in refused("serve", "--listen", "127.0.0.1:0", "--config", str(file))
 
 
-def test_settings_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_settings_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "missing.toml"
     assert (
         refused("serve", "--config", str(file)) == f"cannot read the settings file '{file}': No such file or directory"

@@ -194,7 +194,7 @@ def test_mandatory_message_is_returned_without_confirms(peer: Peer) -> None:
     assert peer.content()[1] == b""
 
 
-def test_exchange_that_is_not_there_closes_the_channel_confirms_or_not(peer: Peer) -> None:
+def test_missing_exchange_closes_the_channel_with_and_without_confirms(peer: Peer) -> None:
     peer.send(1, commands.Confirm.Select(nowait=True))
     peer.say(publish_frames(1, "no-such-exchange", "key", b"x"))
     assert peer.refused(1) == (404, "NOT_FOUND - no exchange 'no-such-exchange' in vhost '/'")

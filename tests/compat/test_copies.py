@@ -76,7 +76,7 @@ def test_large_message_is_copied_by_bcc(routes: Routes) -> None:
 
 @pytest.mark.parametrize("header", ["CC", "BCC"])
 @pytest.mark.parametrize("value", ["a", 5, None, True, b"a", {"a": 1}], ids=repr)
-def test_cc_or_bcc_that_is_no_array_is_406(routes: Routes, header: str, value: object) -> None:
+def test_cc_or_bcc_other_than_an_array_is_406(routes: Routes, header: str, value: object) -> None:
     a = routes.queue("a")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
         routes.publish("", a, {header: value})
@@ -85,7 +85,7 @@ def test_cc_or_bcc_that_is_no_array_is_406(routes: Routes, header: str, value: o
     assert header in caught.value.reply_text
 
 
-def test_cc_entries_that_are_no_text_are_ignored(routes: Routes) -> None:
+def test_cc_entries_other_than_text_are_ignored(routes: Routes) -> None:
     a, b = (routes.queue(short) for short in "ab")
     assert routes.reached("", a, {"CC": [5, None, [b], {"a": b}, b]}) == "a b"
     assert routes.reached("", a, {"CC": [5, None, [b], {"a": b}]}) == "a"

@@ -283,7 +283,7 @@ def count(connection: pika.BlockingConnection) -> None:
     channel.basic_get("counted")
 
 
-def test_counts_are_those_of_rabbitmq(sides: list[Side]) -> None:
+def test_counts_equal_rabbitmqs(sides: list[Side]) -> None:
     for side in sides:
         connection = pika.BlockingConnection(pika.URLParameters(side.url))
         count(connection)

@@ -45,7 +45,7 @@ def test_client_of_another_protocol_gets_our_protocol_header_and_is_closed(
         assert received == GREETING
 
 
-def test_announced_version_mechanisms_and_capabilities_are_those_of_rabbitmq(at: tuple[str, int], ours: bool) -> None:
+def test_announced_version_mechanisms_and_capabilities_equal_rabbitmqs(at: tuple[str, int], ours: bool) -> None:
     with peer_of(at) as peer:
         begun = peer.greet()
         assert (begun.version_major, begun.version_minor) == (0, 9)
@@ -125,7 +125,7 @@ def test_smallest_frames_are_enough_for_everything(at: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("vhost", ["moon", ""])
-def test_virtual_host_that_is_not_there_is_530(at: tuple[str, int], vhost: str) -> None:
+def test_missing_virtual_host_is_530(at: tuple[str, int], vhost: str) -> None:
     with peer_of(at) as peer:
         peer.log_in()
         peer.expect(0, commands.Connection.Tune)

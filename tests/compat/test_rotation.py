@@ -68,7 +68,7 @@ def test_consumer_that_joins_within_a_round_is_last_in_turn(audience: Audience) 
     assert audience.hears(6) == list("bacbac")
 
 
-def test_consumer_that_leaves_takes_no_turn_of_others(audience: Audience) -> None:
+def test_cancelled_consumer_costs_no_turn_of_other_consumers(audience: Audience) -> None:
     audience.joins("a", "b", "c")
     audience.hears(2)
     audience.channel.basic_cancel("a")

@@ -125,7 +125,7 @@ def test_input_of_a_charged_client_rests_and_then_goes_on() -> None:
     assert client.connection.busy == 0
 
 
-def test_charged_client_comes_after_others_that_wait() -> None:
+def test_charged_client_is_served_after_waiting_clients() -> None:
     driver, machine = slow_driver()
     client, other = Dialogue(driver), Dialogue(driver)
     turn(driver)
@@ -137,7 +137,7 @@ def test_charged_client_comes_after_others_that_wait() -> None:
 
 
 @pytest.mark.parametrize("used", [0.0, LEAST * UNIT_S / 2])
-def test_time_that_the_machine_gave_to_others_is_charged_to_no_client(used: float) -> None:
+def test_time_of_other_processes_is_charged_to_no_client(used: float) -> None:
     driver, machine, client = slow_client()
     machine.takes = [(LONG_S, used)]
     driver.receive(client.connection, declarations(1, "q"), machine.wall)

@@ -48,7 +48,7 @@ def test_overview_without_blocked_producers_says_so() -> None:
     assert asked(scene.driver)["gates"] == []
 
 
-def test_answer_has_so_many_gates_and_counts_the_others() -> None:
+def test_answer_lists_the_first_gates_and_counts_the_rest() -> None:
     scene = Scene()
     for number in range(GATES_TOLD + 3):
         scene.filled(f"q{number:02}")

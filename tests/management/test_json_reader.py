@@ -33,7 +33,7 @@ def test_object_is_read_as_by_the_standard_library(given: dict[str, object], asc
 
 
 @given(st.binary(max_size=12), st.dictionaries(texts, values, max_size=3), st.integers(0, 200))
-def test_json_that_is_no_object_is_refused_as_by_the_standard_library(
+def test_json_without_an_object_is_refused_as_by_the_standard_library(
     noise: bytes, given: dict[str, object], at: int
 ) -> None:
     data = json.dumps(given).encode()

@@ -206,7 +206,7 @@ def test_why_answers_each_situation_as_documented(situation: str) -> None:
     assert said == documented()[situation]
 
 
-def test_documentation_shows_these_situations_and_no_others() -> None:
+def test_documentation_shows_exactly_these_situations() -> None:
     assert list(documented()) == list(SITUATIONS)
 
 

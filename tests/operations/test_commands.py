@@ -76,7 +76,7 @@ def test_binding_of_an_exchange_is_made_by_exchange_bind() -> None:
     assert said(row, given, {}) == ["orders is bound to logs by 'a'"]
 
 
-def test_permission_that_was_not_there_is_an_error_unless_it_may_be_missing() -> None:
+def test_missing_permission_is_an_error_unless_permitted() -> None:
     row = ROWS["permissions delete"]
     given, answer = {"user": "ada", "if_exists": False}, {"vhost": "/", "cleared": False}
     with pytest.raises(ConfigError, match="nothing was changed"):

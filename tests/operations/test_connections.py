@@ -26,7 +26,7 @@ def test_command_closes_a_connection_with_a_reason(driver: BrokerDriver) -> None
         close_connection(driver, request_of(driver, connection="none"))
 
 
-def test_command_closes_connections_of_others_for_administrators_only(driver: BrokerDriver) -> None:
+def test_command_closes_connections_of_other_users_for_administrators_only(driver: BrokerDriver) -> None:
     connection = Dialogue(driver).connection
     for tag, error in (("management", NotFound), ("monitoring", AccessRefused)):
         driver.broker.access.put_user(tag, None, [tag])

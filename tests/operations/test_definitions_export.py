@@ -41,7 +41,7 @@ def test_binding_whose_source_is_being_deleted_is_not_exported(driver: BrokerDri
     assert {each["source"] for each in exported(driver, "bindings", vhost)} == {"x"}
 
 
-def test_queue_that_was_deleted_meanwhile_is_not_exported(driver: BrokerDriver) -> None:
+def test_queue_deleted_during_an_export_is_not_exported(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     queue = vhost.declare_queue("gone", {}, False, False, None, None)
     vhost.bind("x", queue, None, "k", {})

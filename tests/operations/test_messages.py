@@ -179,7 +179,7 @@ def test_get_that_is_given_up_puts_its_messages_back(driver: BrokerDriver, queue
     assert (queue.waiting(), queue.depth_messages()) == (30, 30)
 
 
-def test_body_that_is_no_text_comes_in_base64(driver: BrokerDriver, queue: Queue) -> None:
+def test_binary_body_is_returned_in_base64(driver: BrokerDriver, queue: Queue) -> None:
     publish(driver, "//4=", payload_encoding="base64")
     publish(driver, "grüße")
     first, second = get(driver, ackmode="ack_requeue_true")
@@ -227,7 +227,7 @@ def test_gets_are_counted_for_the_user_and_the_virtual_host(driver: BrokerDriver
     assert int(driver.broker.gates.counts_of_user("guest").get) == before + 1
 
 
-def test_properties_of_a_publish_are_those_of_amqp(driver: BrokerDriver, queue: Queue) -> None:
+def test_properties_of_a_publish_have_amqps_names(driver: BrokerDriver, queue: Queue) -> None:
     given = {"content_type": "a/b", "delivery_mode": 2, "priority": 3, "timestamp": 5, "cluster_id": "c", "other": 1}
     publish(driver, properties=given)
     stored = queue.ready_queue.next()

@@ -127,7 +127,7 @@ def test_module_of_compiled_code_belongs_into_a_wheel(tmp_path: Path) -> None:
     assert dist.check_wheel(wheel).endswith("1 files, 15 octets unpacked")
 
 
-def test_sizes_of_the_page_are_those_of_the_packages(tmp_path: Path) -> None:
+def test_sizes_of_the_page_equal_the_packages(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "packages.md").read_text()
     source = tmp_path / "penstock-1.tar.gz"
     source.write_bytes(bytes(1_234))

@@ -102,7 +102,7 @@ def test_user_with_the_tag_management_may_do_over_http_as_over_amqp(shared: Brok
     assert web.ask("GET", "/whoami").json == {"name": "mia", "tags": ["management"]}
 
 
-def test_wrong_passwords_by_http_count_with_those_of_amqp(tmp_path: Path) -> None:
+def test_wrong_passwords_by_http_and_amqp_are_counted_together(tmp_path: Path) -> None:
     with serving(tmp_path, "--http", "127.0.0.1:0") as broker:
         statuses = [Web(broker.http, "guest", "wrong").ask("GET", "/whoami").status for _ in range(5)]
         assert statuses == [401] * 5

@@ -374,7 +374,7 @@ def test_analysis_follows_the_chain_from_the_producers_to_the_slow_consumer(spar
         records_of(spark, tmp_path / "staged", Window(end=DAY - 5.0))
 
 
-def test_compressed_log_that_is_cut_is_reported_by_name(spark, tmp_path: Path) -> None:
+def test_truncated_compressed_log_is_reported_by_name(spark, tmp_path: Path) -> None:
     folder = write(tmp_path / "log", made_up(14))
     archive = folder / "flow-00000001.jsonl.gz"
     archive.write_bytes(archive.read_bytes()[:-500])

@@ -280,6 +280,6 @@ def test_header_without_a_name_is_refused(broker, queue):
         sender(broker, queue=queue).send(iter([batch]))
 
 
-def test_headers_that_are_no_json_fail_the_task_with_their_row(broker, queue):
+def test_headers_without_json_fail_the_task_with_their_row(broker, queue):
     with pytest.raises(PublishFailed, match=r"did not take row 1 of the task: 406 .*headers_json: row 1 is not JSON"):
         sender(broker, queue=queue).send(iter([rows(0, 2, headers_json=["{}", "{"])]))

@@ -42,7 +42,7 @@ def positions(offset: dict) -> dict:
 # Growing and shrinking
 
 
-def test_added_queue_begins_at_the_start_and_the_others_go_on(broker, reader_of):
+def test_added_queue_begins_at_the_start_and_other_queues_continue(broker, reader_of):
     one, two, three = queue_of(broker, 5), queue_of(broker, 4), queue_of(broker, 3)
     first = reader_of("grows-1", subscribe=one)
     end = first.latestOffset(first.initialOffset(), ReadMaxRows(2))

@@ -52,7 +52,7 @@ async def test_get_from_a_queue_that_pages_reads_on_from_the_disk(tmp_path: Path
         await asyncio.to_thread(go)
 
 
-async def test_queue_that_is_deleted_during_a_get_is_reported() -> None:
+async def test_queue_deleted_during_a_get_is_reported() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         await asyncio.to_thread(web.fill, 100)

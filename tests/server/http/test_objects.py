@@ -86,7 +86,7 @@ def test_exclusive_queue_is_seen_and_left_alone(served: BrokerProcess, web: Web)
         assert web.ask("DELETE", f"/queues/%2F/{mine}/contents").status == 400
 
 
-def test_single_active_consumer_is_named_and_the_others_wait(served: BrokerProcess, web: Web, name: str) -> None:
+def test_single_active_consumer_is_named_and_other_consumers_wait(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {"arguments": {"x-single-active-consumer": True}}, status=201)
     with Connection(served.url) as connection:
         channel = connection.channel()

@@ -39,9 +39,7 @@ def test_topic_permissions_are_set_shown_and_removed(web: Web, user: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["permissions", "topic-permissions"])
-def test_permission_of_a_user_or_virtual_host_that_is_not_there_is_a_bad_request(
-    web: Web, user: str, kind: str
-) -> None:
+def test_permission_of_a_missing_user_or_virtual_host_is_a_bad_request(web: Web, user: str, kind: str) -> None:
     texts = {"exchange": "amq.topic", "configure": "", "write": "", "read": ""}
     for vhost, name, missing in (("nosuch", user, "vhost 'nosuch'"), ("%2F", "nobody", "user 'nobody'")):
         answer = web.ask("PUT", f"/{kind}/{vhost}/{name}", texts)

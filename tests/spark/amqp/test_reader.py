@@ -157,7 +157,7 @@ def test_quorum_queue_repeats_nothing_although_it_counts_its_deliveries(broker, 
     broker.await_ready(queue, 0)
 
 
-def test_stream_is_refused_with_its_name_and_others_are_read(broker, reader_of, tmp_path):
+def test_stream_is_refused_by_name_and_other_queues_are_read(broker, reader_of, tmp_path):
     if broker.name == OURS:
         pytest.skip("PENSTOCK_BESIDE=rabbitmq asks for it: only that one has streams")
     if broker.protocol == AMQP1:
@@ -464,7 +464,7 @@ def test_error_that_no_attempt_heals_ends_the_query_at_once(ours, reader_of, opt
         next_batch(reader, start)
 
 
-def test_queue_that_is_deleted_ends_the_query_when_all_is_read(broker, queue, reader_of):
+def test_deleted_queue_ends_the_query_when_all_is_read(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 10))
     reader = reader_of(broker, queue)
     start = reader.initialOffset()
