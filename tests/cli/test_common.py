@@ -42,7 +42,7 @@ def test_invalid_command_line_is_refused_in_one_sentence(
      ("show", "broker"), ("definitions", "export"), ("get", "QUEUE"), ("get", "QUEUE", "--json")],
     ids=" ".join,
 )  # fmt: skip
-def test_output_that_is_full_is_one_sentence_and_one_that_is_closed_is_none(
+def test_full_output_is_one_sentence_and_closed_output_is_silent(
     broker: BrokerProcess, name: str, words: tuple[str, ...]
 ) -> None:
     run(broker, "declare", "queue", name)
@@ -75,7 +75,7 @@ def into_full_device(command: list[str]) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_url_that_is_none_is_one_sentence() -> None:
+def test_invalid_url_is_refused_in_one_sentence() -> None:
     done = penstock_command("list", "queues", "--url", "http://127.0.0.1")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "penstock: --url: a broker's URL starts with amqp:// or amqps://, not with http://\n"

@@ -25,7 +25,7 @@ def test_output_has_colours_on_a_terminal_only(broker: BrokerProcess, name: str)
             assert b"\x1b" not in terminal.octets
 
 
-def test_long_cells_are_cut_where_the_terminal_has_no_room_for_them(broker: BrokerProcess, name: str) -> None:
+def test_long_cells_are_cut_in_a_narrow_terminal(broker: BrokerProcess, name: str) -> None:
     long = f"{name} {'x' * 200}"
     run(broker, "declare", "queue", long)
     words = ("list", "queues", "--columns", "name,messages,gate", "--filter", f"name={long}", "--url", broker.url)

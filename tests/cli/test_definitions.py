@@ -146,7 +146,7 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
     broker: BrokerProcess, mixed: str, vhost: str
 ) -> None:
     (refused,) = imported(broker, mixed, code=1)
-    assert refused.endswith(". With --dry-run all refused entries are told, and --skip-refused imports the others")
+    assert refused.endswith(". --dry-run lists all refused entries, and --skip-refused imports the other entries")
     assert [queue for queue in listed(broker, "queues", "--everywhere") if queue["vhost"] == vhost] == []
     before = imported(broker, mixed, "--dry-run", code=1)
     assert before[-1] == "6 refused: nothing would be imported without --skip-refused"
@@ -205,9 +205,7 @@ def test_single_entry_is_skipped_by_name_with_its_dependents(broker: BrokerProce
         ),
     ],
 )
-def test_entry_to_skip_that_is_not_there_is_refused(
-    broker: BrokerProcess, mixed: str, word: str, sentence: str
-) -> None:
+def test_missing_entry_to_skip_is_refused(broker: BrokerProcess, mixed: str, word: str, sentence: str) -> None:
     Path(mixed).write_text(Path(mixed).read_text().replace("durabel", "durable"))
     (refused,) = imported(broker, mixed, "--skip", word, code=1)
     assert sentence in refused

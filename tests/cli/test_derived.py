@@ -112,7 +112,7 @@ def enter(peer: Peer, vhost: str) -> tuple[int, str]:
     return (found.reply_code or 0, found.reply_text or "") if isinstance(found, commands.Connection.Close) else (0, "")
 
 
-def test_virtual_host_comes_and_goes_by_command_and_its_connections_with_it(own_broker: BrokerProcess) -> None:
+def test_virtual_host_is_deleted_by_command_with_its_connections(own_broker: BrokerProcess) -> None:
     with peer_of(own_broker) as early:
         assert enter(early, "/moon") == (530, "NOT_ALLOWED - vhost /moon not found")
     declared = penstock_command("declare", "vhost", "/moon", "--url", own_broker.url)

@@ -56,7 +56,7 @@ def test_queue_that_a_cursor_left_is_reported_and_released(broker: BrokerProcess
     assert run(broker, "get", other, "--ack") == "one\n"
 
 
-def test_place_that_is_none_is_one_sentence(broker: BrokerProcess, name: str) -> None:
+def test_invalid_place_is_refused_in_one_sentence(broker: BrokerProcess, name: str) -> None:
     for words in (("newest",), ("5",), ("=5",), ("earliest", f"{name}=1")):
         assert "is no place: write earliest, latest or QUEUE=SEQUENCE" in run(
             broker, "cursor", "move", name, *words, code=1

@@ -56,11 +56,11 @@ def names(capsys: pytest.CaptureFixture[str], **options: Any) -> list[str]:
         ("messages=-", "c"),
     ],
 )
-def test_filter_keeps_rows_that_meet_it(capsys: pytest.CaptureFixture[str], text: str, found: str) -> None:
+def test_filter_keeps_matching_rows(capsys: pytest.CaptureFixture[str], text: str, found: str) -> None:
     assert names(capsys, filters=(text,)) == list(found)
 
 
-def test_filters_count_together_and_rows_are_sorted_before_they_are_limited(capsys: pytest.CaptureFixture[str]) -> None:
+def test_filters_are_combined_and_rows_are_sorted_before_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
     assert names(capsys, filters=("durable=true", "messages>1")) == ["b"]
     assert names(capsys, sort="messages") == ["c", "a", "b"], "a row without a value is first, as in the broker"
     assert names(capsys, sort="-messages") == ["b", "a", "c"]
@@ -91,7 +91,7 @@ def test_unknown_column_is_refused_with_near_names(capsys: pytest.CaptureFixture
         ("messages>x", "no number"),
     ],
 )
-def test_filter_that_is_none_is_an_invalid_command_line(text: str, says: str) -> None:
+def test_invalid_filter_is_an_invalid_command_line(text: str, says: str) -> None:
     with pytest.raises(click.UsageError, match=says):
         condition(text)
     assert condition("rate >= 1_000") == Condition("rate", ">=", "1_000")

@@ -37,7 +37,7 @@ def test_analyze_becomes_the_job_with_its_options(started: list[list[str]], tmp_
     ]  # fmt: skip
 
 
-def test_analyze_without_java_leaves_it_to_the_job_to_say_so(
+def test_analyze_without_java_passes_the_reason_to_the_job(
     started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none() -> str:

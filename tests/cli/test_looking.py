@@ -26,7 +26,7 @@ def test_status_shows_the_fill_of_queues_and_omits_its_own_queue(own_broker: Bro
     assert (answer["queue_count"], answer["vhost"]) == (2, "/")
 
 
-def test_why_and_status_end_in_one_sentence_when_they_cannot_answer(tmp_path: Path) -> None:
+def test_why_and_status_end_in_one_sentence_on_failure(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         assert refused("why", "no-such-queue", "--url", broker.url).startswith("no queue 'no-such-queue' in vhost '/'")
         address = broker.addresses[0]

@@ -36,7 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize(("line", "near"), [*((line, "orders") for line in REFUSED), *OTHERS])
-def test_name_that_is_not_there_is_refused_with_the_near_one(served: BrokerProcess, line: str, near: str) -> None:
+def test_unknown_name_is_refused_with_the_nearest_name(served: BrokerProcess, line: str, near: str) -> None:
     done = penstock_command(*line.split(), "--url", served.url)
     assert done.returncode == 1
     assert f"; did you mean '{near}'?" in done.stdout + done.stderr

@@ -55,7 +55,7 @@ def test_report_has_all_diagnostics_and_no_secret(tmp_path: Path) -> None:
     assert found["client"]["python"] == sys.version
     assert [each["name"] for each in found["queues"]] == ["orders"]
     assert found["queues"][0]["arguments"] == {"client-password": "***"}
-    assert found["why"]["sentences"] == ["nobody is blocked"]
+    assert found["why"]["sentences"] == ["no producer is blocked"]
     assert any(row["from"] for row in found["settings of the broker"])
     assert found["settings file"]["users"]["anna"] == {"password": "***", "tags": ["administrator"]}
     assert found["log"][:3] == ["penstock: password=***", "amqp://x:***@h refused", "odd \ufffd"]

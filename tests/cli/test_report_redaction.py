@@ -26,7 +26,7 @@ def test_secrets_of_a_text_are_replaced(text: str, found: str) -> None:
     assert Redactor(["known-word"]).text(text) == found
 
 
-def test_known_secret_is_found_as_it_is_in_a_url_too() -> None:
+def test_known_secret_is_hidden_in_its_url_form_too() -> None:
     assert Redactor(["p@ss/1"]).text("p@ss/1 p%40ss%2F1") == f"{HIDDEN} {HIDDEN}"
     assert Redactor(["abc"]).text("abc") == "abc", "a word this short would hide half of the report"
 

@@ -41,7 +41,7 @@ def test_ipv6_is_an_address_like_any_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["5672", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:amqp", "127.0.0.1:\u00b2"])
-def test_address_that_is_none_is_named(place: str) -> None:
+def test_invalid_address_is_named(place: str) -> None:
     assert (
         refused("serve", "--memory", "--listen", place) == f"--listen {place} is not HOST:PORT, such as 127.0.0.1:5672"
     )
@@ -102,7 +102,7 @@ def test_settings_file_of_wrong_shape_or_beyond_a_frame_is_refused(tmp_path: Pat
     assert f"'{file}'" in refused("serve", "--listen", "127.0.0.1:0", "--config", str(file))
 
 
-def test_settings_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_settings_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "missing.toml"
     assert (
         refused("serve", "--config", str(file)) == f"cannot read the settings file '{file}': No such file or directory"

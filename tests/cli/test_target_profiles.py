@@ -53,7 +53,7 @@ def test_file_that_cannot_be_used_is_one_sentence_without_its_passwords(tmp_path
     assert "secret" not in str(caught.value)
 
 
-def test_password_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
+def test_password_readable_by_other_users_is_a_warning(tmp_path: Path) -> None:
     path = written(tmp_path, '[a]\nurl = "amqp://u:p@h/"\n')
     assert exposed(path, read_profiles(path)) is None
     path.chmod(0o640)

@@ -36,7 +36,7 @@ def test_top_without_a_terminal_is_one_picture_with_blocking_queues_first(own_br
     run(broker, "consume", "full", "--ack", "--count", "14")
     publisher.communicate()
     assert publisher.returncode == 0
-    assert "nobody is blocked" in run(broker, "top")
+    assert "no producer is blocked" in run(broker, "top")
 
 
 def test_watch_prints_a_line_for_each_sample(broker: BrokerProcess, name: str) -> None:

@@ -121,4 +121,4 @@ def test_top_without_textual_names_the_package_to_install(broker: BrokerProcess,
         assert "needs the package textual: pip install 'penstock[terminal]'; `penstock top --once`" in terminal.text()
     with in_terminal("top", "--once", "--url", broker.url, columns=200, PYTHONPATH=paths) as terminal:
         assert terminal.ended() == 0
-        assert "nobody is blocked" in terminal.text()
+        assert "no producer is blocked" in terminal.text()

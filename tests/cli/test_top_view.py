@@ -61,7 +61,7 @@ def test_queue_row_escapes_control_characters_and_shows_missing_rates_as_dashes(
     assert top_view.rates(item(message_stats={"publish": 9, "publish_details": None})) == (None, None)
 
 
-def test_gates_that_block_are_lines_with_advice_and_the_others_are_counted() -> None:
+def test_first_blocking_gates_are_lines_with_advice_and_the_rest_counted() -> None:
     gate = {"kind": "queue", "name": "orders", "blocked": 2, "blocked_for_s": 12.0, "advice": "add consumers"}
     memory = {"kind": "memory", "name": "", "blocked": 1, "blocked_for_s": 1.0, "advice": ""}
     assert top_view.blocked_lines({"gates": [gate, memory], "more_gates": 0}) == [
@@ -107,7 +107,7 @@ def test_sparklines_end_with_the_newest_sample_and_begin_where_the_broker_did() 
     assert top_view.history_cells(item(), 2) == (" " * 24, " " * 24), "a queue that has come since"
 
 
-def test_long_names_leave_room_for_sparklines_where_they_are_cut() -> None:
+def test_long_names_are_cut_to_leave_room_for_sparklines() -> None:
     known = {**with_history([1], [0.0]), "name": "n" * 255}
     assert top_view.rows_of([known], False, 150)[0] == top_view.HEADS
     assert len(top_view.rows_of([known], False, 150, 36)[0]) == len(top_view.HEADS) + 1

@@ -93,7 +93,7 @@ async def test_publishes_at_once_are_all_confirmed_in_the_end(
     assert found == list(range(500))
 
 
-async def test_publish_that_is_held_past_its_deadline_is_a_delivery_error(
+async def test_publish_held_past_its_deadline_is_a_delivery_error(
     connection: AbstractConnection, other: AbstractConnection, name: str
 ) -> None:
     channel = await connection.channel()

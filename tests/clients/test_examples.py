@@ -76,7 +76,7 @@ def test_celerys_example_waits_for_its_worker(broker: BrokerProcess, tmp_path: P
     assert (tmp_path / "caller").read_text() == f"{COUNT} orders are confirmed\n"
 
 
-def test_protons_example_sends_as_fast_as_it_receives(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_protons_example_sends_and_receives_at_the_same_rate(broker: BrokerProcess, tmp_path: Path) -> None:
     pytest.importorskip("proton", reason="python-qpid-proton is not installed: there was no C compiler")
     declare(broker, "amqp10-orders", capacity_messages=20, stop_messages=10, resume_messages=5)
     with beside(broker, tmp_path / "log", "amqp10_orders.py", "send", str(COUNT)) as sender:

@@ -27,7 +27,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.slow
-def test_publisher_without_confirms_waits_as_long_as_it_takes(broker: BrokerProcess) -> None:
+def test_publisher_without_confirms_waits_without_a_deadline(broker: BrokerProcess) -> None:
     """With heartbeats every second."""
     undisturbed(lambda: hold(broker, some_name("q")), broker)
 

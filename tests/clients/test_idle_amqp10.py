@@ -41,7 +41,7 @@ def credit_of(broker: BrokerProcess) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("client", AMQP10_CLIENTS, ids=lambda client: client.name.replace(" ", "-"))
-def test_idle_client_leaves_its_room_to_others_and_goes_on(broker: BrokerProcess, client: Client) -> None:
+def test_idle_client_leaves_its_room_to_other_clients_and_continues(broker: BrokerProcess, client: Client) -> None:
     client.skip_if_missing()
     held, beside = some_name("idle"), some_name("beside")
     limits = {"capacity-messages": CAPACITY, "stop-messages": CAPACITY, "resume-messages": CAPACITY}

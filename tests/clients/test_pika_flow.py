@@ -181,7 +181,7 @@ def test_publishes_without_confirms_are_not_lost_while_the_queue_moves(
 
 
 @pytest.mark.parametrize("count", [10, 40], ids=["within-the-hold-bound", "with-reading-paused"])
-def test_connection_that_consumes_from_the_queue_that_blocks_it_drains_it(
+def test_blocked_connection_still_drains_the_blocking_queue(
     channel: BlockingChannel, publisher: pika.BlockingConnection, name: str, count: int
 ) -> None:
     channel.queue_declare(name, exclusive=False, auto_delete=True, arguments={"capacity-bytes": 200_000})

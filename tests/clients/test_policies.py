@@ -46,7 +46,7 @@ def test_arguments_of_all_brokers_come_to_the_same_thresholds(
     channel.queue_delete(name)
 
 
-def test_fan_out_into_a_full_queue_waits_for_it_and_then_reaches_all(
+def test_fan_out_waits_for_a_full_queue_and_then_reaches_all(
     broker: BrokerProcess, channel: BlockingChannel, name: str
 ) -> None:
     small, large = f"{name}-small", f"{name}-large"

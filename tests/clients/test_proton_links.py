@@ -135,7 +135,7 @@ class Resuming(Client):
         self.receive()
 
 
-def test_unsettled_messages_come_again_to_the_link_that_had_them(broker: BrokerProcess) -> None:
+def test_unsettled_messages_return_to_their_link(broker: BrokerProcess) -> None:
     client = Resuming(broker, some_name("lasting"))
     client.run_it()
     assert client.received == [(str(n), True) for n in range(3)] + [(str(n), False) for n in range(3)]

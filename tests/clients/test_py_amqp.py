@@ -58,7 +58,7 @@ def test_messages_pass_and_errors_have_their_codes(connection: amqp.Connection, 
         connection.channel().queue_declare("none", arguments={"stop-messages": 1, "resume-messages": 2})
 
 
-def test_amqplain_is_its_first_choice_and_works(broker: BrokerProcess) -> None:
+def test_py_amqp_logs_in_by_amqplain(broker: BrokerProcess) -> None:
     connection = amqp.Connection(f"{broker.host}:{broker.port}", login_method="AMQPLAIN")
     connection.connect()
     assert connection.channel().queue_declare(exclusive=True).queue

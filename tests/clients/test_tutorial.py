@@ -42,6 +42,6 @@ def test_tutorial_output_is_compared_without_times_bytes_and_connection_names() 
 
 
 def test_commands_of_a_block_have_their_output() -> None:
-    block = Step("console", "Terminal 3", "$ penstock why\nnobody is blocked\n$ penstock queues list\n")
-    assert list(block.commands()) == [("penstock why", ["nobody is blocked"]), ("penstock queues list", [])]
+    block = Step("console", "Terminal 3", "$ penstock why\nno producer is blocked\n$ penstock queues list\n")
+    assert list(block.commands()) == [("penstock why", ["no producer is blocked"]), ("penstock queues list", [])]
     assert list(Step("console", "Terminal 2", "order 1\n").commands()) == [("", ["order 1"])]

@@ -117,7 +117,7 @@ def test_refused_messages_come_back_in_their_old_order_and_are_marked(peer: Peer
     assert [delivered(peer) for _ in range(5)] == expected
 
 
-def test_message_with_a_time_to_live_comes_back_as_often_as_it_is_refused(peer: Peer, queue: str) -> None:
+def test_message_with_a_time_to_live_returns_after_each_nack(peer: Peer, queue: str) -> None:
     peer.say(publish_frames(1, "", queue, b"0", {"expiration": "600000"}))
     for tag in range(1, 6):
         peer.is_well()
@@ -194,7 +194,7 @@ def test_mandatory_message_is_returned_without_confirms(peer: Peer) -> None:
     assert peer.content()[1] == b""
 
 
-def test_exchange_that_is_not_there_closes_the_channel_confirms_or_not(peer: Peer) -> None:
+def test_missing_exchange_closes_the_channel_with_and_without_confirms(peer: Peer) -> None:
     peer.send(1, commands.Confirm.Select(nowait=True))
     peer.say(publish_frames(1, "no-such-exchange", "key", b"x"))
     assert peer.refused(1) == (404, "NOT_FOUND - no exchange 'no-such-exchange' in vhost '/'")

@@ -140,7 +140,7 @@ def test_message_published_before_a_tx_method_is_with_the_consumers(
 
 
 @pytest.mark.parametrize("no_ack", [True, False])
-def test_channel_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
+def test_delivery_to_a_closed_channel_counts_as_delivered(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
     other.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
     channel = peer.channel(2)
     peer.consume(name, "c", channel, no_ack=no_ack)
@@ -150,7 +150,7 @@ def test_channel_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, n
 
 
 @pytest.mark.parametrize("no_ack", [True, False])
-def test_connection_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
+def test_delivery_to_a_closed_connection_counts_as_delivered(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
     other.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
     peer.consume(name, "c", no_ack=no_ack)
     close = method_frame(0, commands.Connection.Close(200, "", 0, 0))

@@ -79,7 +79,7 @@ def test_binding_twice_is_once(routes: Routes) -> None:
         routes.publish("x", "k")  # It went with its last binding.
 
 
-def test_queue_gets_a_message_once_however_many_bindings_lead_to_it(routes: Routes) -> None:
+def test_queue_with_several_matching_bindings_gets_a_message_once(routes: Routes) -> None:
     routes.exchange("x", "topic")
     for key in ("#", "a.#", "a.*", "a.b"):
         routes.bind("q", "x", key)

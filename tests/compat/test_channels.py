@@ -91,7 +91,7 @@ def test_channel_that_waits_for_close_ok_cannot_be_opened(peer: Peer) -> None:
     assert peer.close_of(0) == (504, "CHANNEL_ERROR - second 'channel.open' seen", Open.index)
 
 
-def test_error_of_one_channel_leaves_the_others_alone(peer: Peer) -> None:
+def test_error_of_a_channel_leaves_other_channels_open(peer: Peer) -> None:
     peer.channel(2)
     queue = peer.declare(channel=2)
     peer.send(1, commands.Basic.Ack(9))

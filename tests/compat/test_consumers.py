@@ -24,7 +24,7 @@ def test_broker_makes_a_tag_where_none_is_given(peer: Peer, queue: str) -> None:
     assert all(tag.startswith("amq.ctag-") and len(tag) == 31 for tag in tags)
 
 
-def test_tag_is_taken_on_its_channel_and_free_on_others(peer: Peer, queue: str) -> None:
+def test_tag_is_in_use_on_its_channel_and_free_on_other_channels(peer: Peer, queue: str) -> None:
     peer.consume(queue, "c")
     peer.consume(queue, "c", peer.channel(2))
     peer.send(1, Consume(queue=queue, consumer_tag="c"))
@@ -42,7 +42,9 @@ def test_cancelling_an_unknown_consumer_is_answered(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True), (True, True)])
-def test_exclusive_consumer_excludes_all_others(peer: Peer, other: Peer, name: str, first: bool, second: bool) -> None:
+def test_exclusive_consumer_excludes_other_consumers(
+    peer: Peer, other: Peer, name: str, first: bool, second: bool
+) -> None:
     peer.ask(1, commands.Queue.Declare(queue=name, auto_delete=True), commands.Queue.DeclareOk)
     peer.consume(name, "c", exclusive=first)
     other.send(1, Consume(queue=name, exclusive=second))
@@ -60,7 +62,7 @@ def test_exclusive_use_ends_with_its_consumer(peer: Peer, other: Peer, name: str
 @pytest.mark.parametrize(
     "method", [Consume(queue="no-such-queue"), commands.Basic.Get(queue="no-such-queue")], ids=lambda one: one.name
 )
-def test_queue_that_is_not_there_is_404(peer: Peer, method: base.Frame) -> None:
+def test_missing_queue_is_404(peer: Peer, method: base.Frame) -> None:
     peer.send(1, method)
     assert peer.refused(1) == (404, "NOT_FOUND - no queue 'no-such-queue' in vhost '/'")
 
@@ -85,7 +87,7 @@ def test_consume_and_cancel_with_nowait_have_no_answer(peer: Peer, queue: str) -
     assert peer.ask(1, commands.Basic.Get(queue=queue), commands.Basic.GetOk).delivery_tag == 2
 
 
-def test_consumer_of_a_deleted_queue_is_notified_if_its_client_supports_it(at: tuple[str, int], name: str) -> None:
+def test_consumer_of_a_deleted_queue_is_notified_if_supported(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as hears, open_peer(at, properties={"product": "old"}) as deaf, open_peer(at) as third:
         hears.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
         hears.consume(name, "a")
@@ -119,7 +121,7 @@ def quiet(peer: Peer) -> Peer:
     return peer
 
 
-def test_prefetch_is_for_the_consumers_that_come_after_it(quiet: Peer) -> None:
+def test_prefetch_applies_to_later_consumers(quiet: Peer) -> None:
     queue = quiet.declare()
     quiet.put(queue, 7)
     qos(quiet, 1)

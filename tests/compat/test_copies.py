@@ -65,7 +65,7 @@ def test_cc_is_delivered_and_bcc_is_not(routes: Routes) -> None:
         assert (got.priority, got.message_id) == (5, "m")
 
 
-def test_large_message_has_them_as_well(routes: Routes) -> None:
+def test_large_message_is_copied_by_bcc(routes: Routes) -> None:
     a, b = (routes.queue(short) for short in "ab")
     body = bytes(range(256)) * 2000
     routes.publish("", a, {"BCC": [b], "h": 1}, body=body)
@@ -76,7 +76,7 @@ def test_large_message_has_them_as_well(routes: Routes) -> None:
 
 @pytest.mark.parametrize("header", ["CC", "BCC"])
 @pytest.mark.parametrize("value", ["a", 5, None, True, b"a", {"a": 1}], ids=repr)
-def test_cc_or_bcc_that_is_no_array_is_406(routes: Routes, header: str, value: object) -> None:
+def test_cc_or_bcc_other_than_an_array_is_406(routes: Routes, header: str, value: object) -> None:
     a = routes.queue("a")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
         routes.publish("", a, {header: value})
@@ -85,7 +85,7 @@ def test_cc_or_bcc_that_is_no_array_is_406(routes: Routes, header: str, value: o
     assert header in caught.value.reply_text
 
 
-def test_cc_entries_that_are_no_text_are_ignored(routes: Routes) -> None:
+def test_cc_entries_other_than_text_are_ignored(routes: Routes) -> None:
     a, b = (routes.queue(short) for short in "ab")
     assert routes.reached("", a, {"CC": [5, None, [b], {"a": b}, b]}) == "a b"
     assert routes.reached("", a, {"CC": [5, None, [b], {"a": b}]}) == "a"
@@ -134,7 +134,7 @@ def work(routes: Routes, key: str | None) -> str:
     return routes.queue("work", x_message_ttl=0, x_dead_letter_exchange=routes.of("dead"), **more)
 
 
-def test_dead_letter_keeps_all_of_its_keys_where_its_queue_has_none_for_it(routes: Routes) -> None:
+def test_dead_letter_keeps_its_keys_without_a_dead_letter_routing_key(routes: Routes) -> None:
     routes.exchange("dead", "direct")
     queue = work(routes, None)
     for short, key in (("own", queue), ("copy", "copy"), ("blind", "blind"), ("other", "other")):

@@ -190,7 +190,7 @@ def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_unchanged(
 
 
 @pytest.mark.skipif(not BESIDE, reason="needs a RabbitMQ")
-def test_rabbitmq_takes_an_export_for_it(ours: BrokerProcess, tmp_path: Path) -> None:
+def test_rabbitmq_imports_an_export_for_rabbitmq(ours: BrokerProcess, tmp_path: Path) -> None:
     """Without `--for-rabbitmq` it refuses the file for a key that it does not know."""
     definition = {"max-length": 5, "overflow": "drop-head", "capacity-bytes": 9}
     Web(ours.http).do("PUT", "/policies/%2F/bound", {"pattern": "^q", "definition": definition}, status=201)

@@ -208,7 +208,7 @@ def test_exchange_that_is_a_source_is_in_use_and_a_destination_is_not(routes: Ro
     routes.channel.exchange_delete(routes.of("source"), if_unused=True)
 
 
-def test_publishing_to_one_that_was_deleted_is_404(routes: Routes) -> None:
+def test_publish_to_a_deleted_exchange_is_404(routes: Routes) -> None:
     routes.exchange("x", "fanout")
     routes.bind("q", "x")
     assert routes.reached("x") == "q"

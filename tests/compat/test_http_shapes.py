@@ -206,7 +206,7 @@ def test_http_requests_have_the_statuses_and_words_of_rabbitmq(sides: list[Side]
     assert wrong == []
 
 
-def test_messages_look_the_same_when_they_are_taken(sides: list[Side]) -> None:
+def test_taken_messages_look_like_rabbitmqs(sides: list[Side]) -> None:
     properties = {"delivery_mode": 2, "headers": {"h": 1, "l": [1, "t"]}, "content_type": "text/plain", "priority": 3}
     answers = []
     for side in sides:
@@ -283,7 +283,7 @@ def count(connection: pika.BlockingConnection) -> None:
     channel.basic_get("counted")
 
 
-def test_counts_are_those_of_rabbitmq(sides: list[Side]) -> None:
+def test_counts_equal_rabbitmqs(sides: list[Side]) -> None:
     for side in sides:
         connection = pika.BlockingConnection(pika.URLParameters(side.url))
         count(connection)

@@ -75,7 +75,7 @@ def test_unacknowledged_messages_do_not_count(channel: BlockingChannel, name: st
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_bytes_are_those_of_ready_bodies(channel: BlockingChannel, name: str, policy: str) -> None:
+def test_length_in_bytes_counts_ready_bodies(channel: BlockingChannel, name: str, policy: str) -> None:
     sender = make(channel, name, max_length_bytes=10, overflow=policy)
     drops = policy == "drop-head"
     assert sender.send(b"a" * 6, b"b" * 4, b"c") == [True, True, drops]

@@ -45,7 +45,7 @@ def test_client_of_another_protocol_gets_our_protocol_header_and_is_closed(
         assert received == GREETING
 
 
-def test_announced_version_mechanisms_and_capabilities_are_those_of_rabbitmq(at: tuple[str, int], ours: bool) -> None:
+def test_announced_version_mechanisms_and_capabilities_equal_rabbitmqs(at: tuple[str, int], ours: bool) -> None:
     with peer_of(at) as peer:
         begun = peer.greet()
         assert (begun.version_major, begun.version_minor) == (0, 9)
@@ -91,7 +91,7 @@ def test_amqplain_is_spoken_too(at: tuple[str, int]) -> None:
     ("mechanism", "response"),
     [("GSSAPI", b"x"), ("", b""), ("PLAIN", b""), ("PLAIN", b"\0guest"), ("PLAIN", b"\0a\0b\0c"), ("AMQPLAIN", b"xyz")],
 )
-def test_mechanism_or_a_response_that_is_none_ends_the_connection(
+def test_invalid_mechanism_or_response_ends_the_connection(
     at: tuple[str, int], mechanism: str, response: bytes, ours: bool
 ) -> None:
     """RabbitMQ closes the socket after three seconds without a word; we say why."""
@@ -125,7 +125,7 @@ def test_smallest_frames_are_enough_for_everything(at: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("vhost", ["moon", ""])
-def test_virtual_host_that_is_not_there_is_530(at: tuple[str, int], vhost: str) -> None:
+def test_missing_virtual_host_is_530(at: tuple[str, int], vhost: str) -> None:
     with peer_of(at) as peer:
         peer.log_in()
         peer.expect(0, commands.Connection.Tune)

@@ -129,7 +129,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("depth", [0, 1, 8])
-def test_header_of_every_type_arrives_as_it_was_sent(peer: Peer, kind: str, depth: int) -> None:
+def test_header_of_every_type_arrives_unchanged(peer: Peer, kind: str, depth: int) -> None:
     value = kind.encode() + FIELDS[kind]
     for _ in range(depth):
         inner = b"\x01n" + value

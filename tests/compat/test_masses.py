@@ -65,7 +65,7 @@ def test_queue_with_returned_messages_is_not_empty_for_a_deletion(channel: Block
         channel.queue_delete(held, if_empty=True)
 
 
-def test_refused_by_the_thousand_they_die_in_their_order(channel: BlockingChannel, held: str) -> None:
+def test_thousands_of_refused_messages_are_dead_lettered_in_order(channel: BlockingChannel, held: str) -> None:
     channel.basic_nack(0, multiple=True, requeue=False)
     dead = f"{held}-dead"
     eventually(lambda: depth(channel, dead) == MANY, "all are dead letters")

@@ -61,7 +61,7 @@ def test_returned_message_comes_back_to_its_place_by_priority(channel: BlockingC
     assert take_all(channel, queue) == [b"5d", b"2a", b"2b", b"1c"]
 
 
-def test_consumer_gets_them_by_priority_as_well(channel: BlockingChannel, queue: str) -> None:
+def test_consumer_gets_messages_by_priority(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, 0, 5, 1, 4, 2, 3)
     taker = Taker(channel, queue, auto_ack=True)
     assert taker.wait_for(6) == [b"5b", b"4d", b"3f", b"2e", b"1c", b"0a"]
@@ -107,7 +107,7 @@ def test_highest_priority_that_cannot_be_is_406(channel: BlockingChannel, name: 
 # Consumers
 
 
-def test_consumer_with_a_higher_priority_gets_everything_as_long_as_it_has_room(
+def test_consumer_of_higher_priority_gets_all_messages_while_it_has_room(
     connection: pika.BlockingConnection, name: str
 ) -> None:
     low, high = connection.channel(), connection.channel()

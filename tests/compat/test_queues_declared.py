@@ -71,7 +71,7 @@ def test_queue_cannot_become_exclusive_nor_cease_to_be(peer: Peer, name: str, ex
     peer.ask(1, Delete(queue=name), DeleteOk)
 
 
-def test_exclusive_queue_keeps_its_bindings_and_has_no_others_to_lose(peer: Peer, other: Peer, name: str) -> None:
+def test_exclusive_queue_keeps_its_bindings_on_foreign_unbind(peer: Peer, other: Peer, name: str) -> None:
     peer.declare(name)
     peer.ask(1, Bind(queue=name, exchange="amq.direct", routing_key=name), commands.Queue.BindOk)
     assert answer(other, Unbind(queue=name, exchange="amq.direct", routing_key=name)) == (405, LOCKED.format(name))
@@ -121,7 +121,7 @@ def test_auto_delete_queue_goes_with_the_channel_of_its_last_consumer(peer: Peer
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
 
 
-def test_auto_delete_queue_that_had_no_consumer_stays(at: tuple[str, int], name: str) -> None:
+def test_auto_delete_queue_without_a_former_consumer_stays(at: tuple[str, int], name: str) -> None:
     with open_peer(at) as owner, open_peer(at) as other:
         owner.ask(1, Declare(queue=name, auto_delete=True), DeclareOk)
         owner.ask(1, Get(queue=name), commands.Basic.GetEmpty)

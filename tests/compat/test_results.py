@@ -53,7 +53,7 @@ def test_table_counts_each_suite_on_each_broker() -> None:
     assert shown[1].split() == ["A", "suite", "1", "2", "0", "3", "0", "0", "2"]
 
 
-def test_page_says_how_many_passed_of_those_that_ran() -> None:
+def test_page_shows_the_numbers_of_passed_and_run_tests() -> None:
     found = {"ours": [*OURS, outcome("ours", "absent", "skipped")], "theirs": THEIRS}
     assert page({"suite": "A suite"}, found, differences(OURS, THEIRS, {})).splitlines() == [
         "| suite | ours | theirs | differ |",

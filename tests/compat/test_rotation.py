@@ -54,7 +54,7 @@ def test_queue_goes_round_its_consumers(audience: Audience) -> None:
     assert audience.hears(6) == list("abcabc")
 
 
-def test_consumer_that_joins_later_is_behind_those_before_it(audience: Audience) -> None:
+def test_later_consumer_gets_its_turn_after_earlier_consumers(audience: Audience) -> None:
     audience.joins("a")
     audience.hears(1)
     audience.joins("b")
@@ -68,7 +68,7 @@ def test_consumer_that_joins_within_a_round_is_last_in_turn(audience: Audience) 
     assert audience.hears(6) == list("bacbac")
 
 
-def test_consumer_that_leaves_takes_no_turn_of_others(audience: Audience) -> None:
+def test_cancelled_consumer_costs_no_turn_of_other_consumers(audience: Audience) -> None:
     audience.joins("a", "b", "c")
     audience.hears(2)
     audience.channel.basic_cancel("a")

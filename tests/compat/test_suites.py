@@ -107,7 +107,7 @@ def test_rabbitmqctl_command_without_equivalent_is_refused_with_a_sentence(asked
     assert (done.returncode, done.stderr) == (64, "Penstock has nothing that does what `rabbitmqctl trace_on` does.\n")
 
 
-def test_substitution_changes_all_places_and_nothing_where_they_are_not_as_known(tmp_path: Path) -> None:
+def test_substitution_with_an_unexpected_count_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("5672 and 5672")
     substitute(tmp_path, (Substitution("a", "5672", "port", 2),))
     assert (tmp_path / "a").read_text() == "port and port"

@@ -22,7 +22,7 @@ def lasting(ms: int | str, **more: int) -> pika.BasicProperties:
     return pika.BasicProperties(expiration=str(ms), **more)
 
 
-def test_message_expires_by_its_own_time_and_the_others_stay(channel: BlockingChannel, name: str) -> None:
+def test_message_expires_by_its_own_time_and_other_messages_stay(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
     channel.basic_publish("", name, b"short", lasting(50))
@@ -83,7 +83,7 @@ def test_message_with_ttl_0_reaches_a_waiting_consumer_only(
 
 
 @pytest.mark.parametrize("expiration", ["-1", "1.5", "abc", "", "5s", " 5", "99999999999999999999999"])
-def test_expiration_that_is_no_number_closes_the_channel(channel: BlockingChannel, name: str, expiration: str) -> None:
+def test_invalid_expiration_closes_the_channel(channel: BlockingChannel, name: str, expiration: str) -> None:
     channel.queue_declare(name, exclusive=True)
     channel.confirm_delivery()
     with pytest.raises(ChannelClosedByBroker, match=r"\(406, .*invalid expiration"):
@@ -91,7 +91,7 @@ def test_expiration_that_is_no_number_closes_the_channel(channel: BlockingChanne
     assert depth(channel.connection.channel(), name) == 0
 
 
-def test_dead_letter_records_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
+def test_dead_letter_records_and_loses_its_expiration(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(f"{name}-dead", exclusive=True)
     channel.queue_declare(
         name,

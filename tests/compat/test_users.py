@@ -164,7 +164,7 @@ def test_deleted_user_loses_its_connections(side: Side, anna: str) -> None:
     assert "deleted" in closed.value.reply_text
 
 
-def test_lists_for_a_user_without_the_tag_monitoring_have_nothing_of_others(side: Side, anna: str) -> None:
+def test_lists_without_the_tag_monitoring_omit_other_users(side: Side, anna: str) -> None:
     web = Web(f"http://{side.web.address}", "anna", "secret")
     side.web.do("PUT", "/permissions/%2F/anna", EVERYTHING, 201)
     mine, others = side.connect("anna"), side.connect("guest", "guest")

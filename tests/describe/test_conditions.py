@@ -54,12 +54,12 @@ def test_condition_with_an_expression_is_about_the_text_of_a_value() -> None:
 
 
 @pytest.mark.parametrize(("text", "says"), [("m", "is no test"), ("=1", "is no test"), ("m>x", "'x' is no number")])
-def test_condition_that_is_none_is_refused(text: str, says: str) -> None:
+def test_invalid_condition_is_refused(text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         condition_of(text)
 
 
-def test_condition_has_a_column_with_blanks_around_it() -> None:
+def test_condition_allows_blanks_around_its_column() -> None:
     assert condition_of(" rate >= 1_000") == Condition("rate", ">=", "1_000")
     assert number_of("1_000") == 1000.0
 

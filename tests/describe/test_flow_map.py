@@ -67,7 +67,7 @@ def test_queues_that_block_come_before_busy_ones_and_those_before_deep_ones(scen
     assert (found["totals"]["blocked_producers"], found["totals"]["closed_queues"]) == (1, 1)
 
 
-def test_publisher_that_has_gone_leaves_the_map(scene: Scene) -> None:
+def test_closed_publisher_is_removed_from_the_map(scene: Scene) -> None:
     peer = scene.join()
     peer.declare("orders")
     flow_map = FlowMap(scene.driver, None, True)
@@ -113,7 +113,7 @@ def test_samples_end_with_the_map(driver: BrokerDriver) -> None:
     assert (queue.counters.next_sample, queue.counters.last_look) == (UNLIMITED, None)
 
 
-def test_queue_that_is_deleted_leaves_the_map_and_the_rates_of_the_others_stay(driver: BrokerDriver) -> None:
+def test_deleted_queue_leaves_the_map_with_the_rates_of_other_queues(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     for name in ("first", "second", "third"):
         vhost.declare_queue(name, {}, False, False, None, None)

@@ -78,7 +78,7 @@ def test_names_with_anything_in_them_are_read_back(name: str, openmetrics: bool,
     assert found[("rabbitmq_queue_messages", f"queue={name}", "vhost=/")] == 0
 
 
-def test_queue_that_is_deleted_during_a_scrape_is_left_out_from_then_on(driver: BrokerDriver) -> None:
+def test_queue_deleted_during_a_scrape_is_omitted_afterwards(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     for number in range(SAMPLES_A_SLICE + 1):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)

@@ -54,7 +54,7 @@ def test_producer_that_goes_on_when_its_gate_opens_counts_as_resumed() -> None:
     assert found[("penstock_resume_latency_seconds_sum",)] == 0.5
 
 
-def test_publish_that_was_held_counts_its_seconds_when_it_passes() -> None:
+def test_held_publish_counts_its_seconds_on_admission() -> None:
     rig = BlockedProducers()
     for _ in range(4):
         rig.do("publish", 0, "orders")
@@ -77,7 +77,7 @@ def test_shared_gates_are_listed_one_by_one(driver: BrokerDriver) -> None:
     assert found[("penstock_gates_closed", "kind=operator")] == 1
 
 
-def test_depth_of_the_memory_and_of_a_virtual_host_has_no_slack_in_it() -> None:
+def test_depth_of_memory_and_virtual_hosts_has_no_slack() -> None:
     rig = BlockedProducers()
     broker = rig.driver.broker
     broker.gates.set_memory_capacity(SHARED, 0)

@@ -78,7 +78,7 @@ def test_exchange_that_is_bound_to_another_queue_holds_nothing_here(house: House
     assert held_by(house) is None
 
 
-def test_own_gate_is_named_before_others_and_the_longest_closing_counts(house: House) -> None:
+def test_own_gate_is_named_before_other_gates_and_the_longest_closing_counts(house: House) -> None:
     house.publish_now("orders", 100, count=4)
     house.broker.now += 2.0
     house.broker.gates.block("queue", "/", "orders", "")

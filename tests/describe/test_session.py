@@ -96,7 +96,7 @@ def test_channels_show_withheld_and_connections_held_publishes() -> None:
     assert found[("penstock_connection_held_messages", f"connection={connection}", "vhost=/")] == 1
 
 
-def test_sums_of_bytes_keep_those_of_ended_connections(driver: BrokerDriver) -> None:
+def test_sums_of_bytes_include_ended_connections(driver: BrokerDriver) -> None:
     names = [
         f"rabbitmq_connection_{way}_{what}_total" for way in ("incoming", "outgoing") for what in ("bytes", "packets")
     ]

@@ -24,7 +24,7 @@ RUN = {
         "tests/spark/test_examples.py::test_job_of_rabbitmq_to_parquet_shows_the_messages_that_it_has_written"
     ),
     "examples/pipelines/transformations/orders.py": (
-        "tests/spark/test_deployments.py::test_declarative_pipeline_goes_on_in_its_second_run"
+        "tests/spark/test_deployments.py::test_declarative_pipeline_continues_in_the_second_run"
     ),
     "examples/visits/visits.py": "tests/spark/test_examples.py::test_visits_runs_once_as_its_page_says",
 }

@@ -23,7 +23,7 @@ def test_driver_delivers_publishes_before_a_later_method_on_the_queue(driver: Br
     assert names == ["basic.deliver", "basic.get-empty"]
 
 
-def test_driver_has_a_deadline_for_a_publish_that_is_held(driver: BrokerDriver) -> None:
+def test_driver_has_a_deadline_for_a_held_publish(driver: BrokerDriver) -> None:
     client = Dialogue(driver).declare("q", capacity_messages=1, hold_deadline=5).confirm()
     driver.begin(100.0)
     assert client.names(publish("q", b"x") + publish("q", b"x")) == ["connection.blocked"]
@@ -33,7 +33,7 @@ def test_driver_has_a_deadline_for_a_publish_that_is_held(driver: BrokerDriver) 
     assert client.listen(105.5) != []
 
 
-def test_driver_knows_its_connections_until_they_are_lost(driver: BrokerDriver) -> None:
+def test_driver_lists_connections_until_their_loss(driver: BrokerDriver) -> None:
     connection = Dialogue(driver).connection
     assert list(driver.connections.values()) == [connection]
     driver.disconnect(connection)

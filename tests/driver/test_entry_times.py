@@ -125,7 +125,7 @@ def test_input_of_a_charged_client_rests_and_then_goes_on() -> None:
     assert client.connection.busy == 0
 
 
-def test_charged_client_comes_after_others_that_wait() -> None:
+def test_charged_client_is_served_after_waiting_clients() -> None:
     driver, machine = slow_driver()
     client, other = Dialogue(driver), Dialogue(driver)
     turn(driver)
@@ -137,7 +137,7 @@ def test_charged_client_comes_after_others_that_wait() -> None:
 
 
 @pytest.mark.parametrize("used", [0.0, LEAST * UNIT_S / 2])
-def test_time_that_the_machine_gave_to_others_is_charged_to_no_client(used: float) -> None:
+def test_time_of_other_processes_is_charged_to_no_client(used: float) -> None:
     driver, machine, client = slow_client()
     machine.takes = [(LONG_S, used)]
     driver.receive(client.connection, declarations(1, "q"), machine.wall)
@@ -157,7 +157,7 @@ def test_processor_time_of_earlier_entries_is_not_charged_to_the_next() -> None:
     assert [line.text for line in lines(driver)] == []
 
 
-def test_work_of_the_same_turn_before_an_entry_is_not_charged_to_it() -> None:
+def test_work_of_the_same_turn_before_an_entry_is_not_charged() -> None:
     driver, machine = slow_driver()
     clients = [Dialogue(driver) for _ in range(4)]
     turn(driver)
@@ -227,7 +227,7 @@ def test_time_before_a_turn_is_not_that_of_its_timers() -> None:
     assert driver.scheduler.entries.spent_s == 0.0
 
 
-def test_client_of_a_job_rests_after_it() -> None:
+def test_client_of_a_job_rests_after_the_job() -> None:
     driver, machine, client = slow_client()
 
     def job() -> Steps[None]:

@@ -158,7 +158,7 @@ def test_impossible_change_of_settings_leaves_all_queues_unchanged() -> None:
     assert queues["last"].thresholds.stop.messages == 50
 
 
-def test_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effect(driver: BrokerDriver) -> None:
+def test_connection_lost_during_a_change_leaves_the_settings_in_effect(driver: BrokerDriver) -> None:
     operator = Dialogue(driver)
     queues_of(driver, 2_000)
     settings = {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 7}}

@@ -64,7 +64,7 @@ def test_jobs_share_their_units_fairly(driver: BrokerDriver) -> None:
     assert late.done > 100
 
 
-def test_job_that_was_held_has_its_share_beside_a_later_job(driver: BrokerDriver) -> None:
+def test_continued_job_has_its_share_beside_a_later_job(driver: BrokerDriver) -> None:
     held = start_counting(driver, 100_000)
     for _ in range(50):
         turn(driver)
@@ -82,7 +82,7 @@ def test_job_that_was_held_has_its_share_beside_a_later_job(driver: BrokerDriver
     assert min(counts) > 200
 
 
-def test_job_about_the_same_object_waits_and_others_run(driver: BrokerDriver) -> None:
+def test_job_about_the_same_object_waits_while_other_jobs_run(driver: BrokerDriver) -> None:
     queue = Subject("queue", "q", "/")
     first, second = start_counting(driver, 500, queue), start_counting(driver, 500, queue)
     other = start_counting(driver, 500, Subject("queue", "other", "/"))
@@ -136,7 +136,7 @@ def _quiet(steps: Steps[dict[str, object]]) -> Steps[None]:
     yield from steps
 
 
-def test_step_alone_waits_for_changes_and_changes_wait_for_it(driver: BrokerDriver) -> None:
+def test_step_alone_and_changes_wait_for_each_other(driver: BrokerDriver) -> None:
     seen: list[str] = []
 
     def change(name: str, count: int) -> Steps[None]:

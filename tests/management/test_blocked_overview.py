@@ -44,11 +44,11 @@ def test_gates_are_listed_once_with_the_longest_blocked_producer_first() -> None
 def test_overview_without_blocked_producers_says_so() -> None:
     scene = Scene()
     scene.join().declare("orders", **GATED)
-    assert scene.ask() == ["nobody is blocked"]
+    assert scene.ask() == ["no producer is blocked"]
     assert asked(scene.driver)["gates"] == []
 
 
-def test_answer_has_so_many_gates_and_counts_the_others() -> None:
+def test_answer_lists_the_first_gates_and_counts_the_rest() -> None:
     scene = Scene()
     for number in range(GATES_TOLD + 3):
         scene.filled(f"q{number:02}")
@@ -103,7 +103,7 @@ def test_advice_is_about_the_obstacle_of_the_queue() -> None:
     ]
 
 
-def test_advice_names_the_cursor_that_is_behind_and_how_to_delete_it() -> None:
+def test_advice_names_the_slowest_cursor_and_its_deletion() -> None:
     scene = Scene()
     producer = scene.join()
     producer.declare("orders", **GATED)
@@ -129,7 +129,7 @@ def test_operator_block_is_released_by_the_advised_command(scope: str, name: str
     assert verb == "unblock"
     scene.control(verb, **{noun.removesuffix("s"): advised})
     scene.at(101.0)
-    assert scene.ask() == ["nobody is blocked"]
+    assert scene.ask() == ["no producer is blocked"]
 
 
 def test_sum_over_queues_is_advised_about_as_such() -> None:

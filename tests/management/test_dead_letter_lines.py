@@ -32,7 +32,7 @@ def test_waiting_letters_are_named_with_their_strategy(count: int, strategy: str
     assert sentences(house["work"], house.broker) == [f"{said} ({strategy})"]
 
 
-def test_lost_dead_letters_are_named_with_the_strategy_that_keeps_them() -> None:
+def test_lost_dead_letters_are_named_with_the_strategy_at_least_once() -> None:
     house = rejected(2)
     house.run(11.0)
     (line,) = sentences(house["work"], house.broker)

@@ -23,7 +23,7 @@ def test_effective_settings_of_a_queue_say_where_each_comes_from() -> None:
     assert found["single-active-consumer"] == (True, "argument x-single-active-consumer=true")
 
 
-def test_thresholds_of_a_small_capacity_say_why_they_are_lower_than_by_default() -> None:
+def test_thresholds_of_a_small_capacity_have_the_reason_for_lower_values() -> None:
     house = House()
     house.queue("a", capacity_messages=20)
     house.queue("b", capacity_messages=20, stop_messages=12)
@@ -56,7 +56,7 @@ def test_effective_settings_say_which_limit_an_overflow_is_of() -> None:
     assert found["overflow"] == ("block", beside)
 
 
-def test_effective_settings_of_a_scope_are_its_own_and_those_derived_from_them() -> None:
+def test_effective_settings_of_a_scope_are_own_and_derived_settings() -> None:
     house = House()
     assert {row["origin"] for row in scope_settings(house.broker, "vhost", "/")} == {"default"}
     house.set("vhost", "/", capacity_bytes=1000)

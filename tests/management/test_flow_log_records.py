@@ -80,7 +80,7 @@ def test_flow_log_records_the_credit_of_a_sender_that_is_blocked() -> None:
     assert [blocked[-1][name] for name in ("granted", "used", "drained", "moved", "idle")] == [10, 3, 7, 0, 0]
 
 
-def test_watch_has_the_last_records_page_by_page_and_counts_those_that_are_gone() -> None:
+def test_watch_has_the_last_records_page_by_page_and_counts_lost_records() -> None:
     recorder = Recorder(House().broker)
     assert recorder.since(0) == ([], 0)
     for _ in range(RECENT + 10):

@@ -47,7 +47,7 @@ def test_samples_of_a_queue_have_messages_in_and_out() -> None:
     assert "sizes" not in depth
 
 
-def test_samples_are_written_for_traffic_that_leaves_the_depth_as_it_was() -> None:
+def test_samples_are_written_for_traffic_at_constant_depth() -> None:
     house = House()
     house.queue("a")
     sampler = Sampler(house.broker)
@@ -77,7 +77,7 @@ def test_samples_are_written_each_second_while_a_gate_blocks_producers() -> None
     assert (depth["in_messages"], depth["held_messages"]) == (1, 2), "what it took is held no more"
 
 
-def test_samples_count_no_message_that_was_there_before() -> None:
+def test_samples_exclude_earlier_messages() -> None:
     house = House()
     house.queue("a")
     house.publish(house.producer("p"), "a", 100)
@@ -137,7 +137,7 @@ def test_samples_of_producers_are_exact_and_split_by_queue() -> None:
     assert of(later(house, sampler, ROUND_S), "producer") == []
 
 
-def test_samples_name_the_busiest_producers_and_add_up_the_others() -> None:
+def test_samples_name_the_busiest_producers_and_sum_the_rest() -> None:
     house = House()
     house.queue("a")
     sampler = Sampler(house.broker)

@@ -70,7 +70,7 @@ def eve(log: Log, name: str = "p") -> Producer:
     return log.house.producer(name, origin=ConnectionGates("eve", f"con:{name}"))
 
 
-def test_share_grows_with_time_and_single_records_leave_half_of_it() -> None:
+def test_share_grows_with_time_and_single_records_use_half() -> None:
     shares, author, record = FlowLogShares(), Author("eve", "/"), {"text": "x" * 988}
     burst, rate = shares.allowance.burst, shares.allowance.rate
     count = 0

@@ -17,7 +17,7 @@ def gate(name: str = "a") -> Gate:
     return Gate("queue", name, [])
 
 
-def test_spells_of_a_subject_are_logged_at_once_while_they_are_few() -> None:
+def test_rare_spells_of_a_subject_are_logged_at_once() -> None:
     spells = Spells(AT_ONCE)
     told = []
     for at in (0.0, 0.2, 0.4):
@@ -52,7 +52,7 @@ def test_spell_that_lasts_is_logged_with_the_time_of_its_beginning() -> None:
     assert spells.tick() == []
 
 
-def test_spells_logged_in_a_second_are_bounded_and_the_others_follow() -> None:
+def test_spells_logged_in_a_second_are_bounded_and_the_rest_follow() -> None:
     spells = Spells(AT_ONCE)
     told = [spells.begin((number, 0), Spell(gate(), 0.0, None)) for number in range(TOLD_A_SECOND + 3)]
     assert told.count(True) == TOLD_A_SECOND
@@ -111,7 +111,7 @@ def test_spells_logged_and_spells_summed_add_up_to_the_whole_time(steps: list[tu
     assert abs(told - total) < 1e-6
 
 
-def test_new_subject_is_never_taken_for_one_that_has_gone() -> None:
+def test_new_subject_is_not_confused_with_a_deleted_subject() -> None:
     spells = Spells(1)
     seen = set()
     for _ in range(200):

@@ -108,7 +108,7 @@ def test_hold_has_one_span_with_its_times_its_gate_and_the_message() -> None:
     }
 
 
-def test_publish_that_is_not_sampled_or_waits_nowhere_has_no_span() -> None:
+def test_publish_without_sampling_or_wait_has_no_span() -> None:
     rig = Traced(room=2)
     rig.send(2, traced())
     for properties in (None, traced(UNSAMPLED), traced("rubbish"), Properties(headers={"traceparent": 7})):

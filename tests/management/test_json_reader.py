@@ -33,7 +33,7 @@ def test_object_is_read_as_by_the_standard_library(given: dict[str, object], asc
 
 
 @given(st.binary(max_size=12), st.dictionaries(texts, values, max_size=3), st.integers(0, 200))
-def test_json_that_is_no_object_is_refused_as_by_the_standard_library(
+def test_json_without_an_object_is_refused_as_by_the_standard_library(
     noise: bytes, given: dict[str, object], at: int
 ) -> None:
     data = json.dumps(given).encode()
@@ -52,7 +52,7 @@ def test_json_that_is_no_object_is_refused_as_by_the_standard_library(
 @pytest.mark.parametrize("unit", ["x", "\u20ac", "\U0001f600", '"', "\\", "\n"])
 @pytest.mark.parametrize("before", range(13))
 @pytest.mark.parametrize("ascii_", [False, True])
-def test_long_string_is_read_in_steps_wherever_they_end(unit: str, before: int, ascii_: bool) -> None:
+def test_long_string_is_read_in_steps_with_any_ends(unit: str, before: int, ascii_: bool) -> None:
     given = {"payload": "a" * before + unit * 40_000, "more": [1]}
     data = json.dumps(given, ensure_ascii=ascii_).encode()
     reader = JsonReader(data)
@@ -77,7 +77,7 @@ def test_halves_of_characters_stay_halves_and_are_noted() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b'{"x": {"y": "' + b"z" * 70_000 + b'"}}', "longer than 32,768 octets"),
+        (b'{"x": {"y": "' + b"z" * 70_000 + b'"}}', "longer than 32,768 bytes"),
         (b'{"x": [' + b"[" * 70_000, "nested too deeply"),
         (b'{"x": [' + b"0," * 200_000 + b"0]}", "more than 100,000 items"),
         (b'{"x": ' + b"9" * 5_000 + b"}", "too many digits"),

@@ -33,7 +33,7 @@ def test_link_with_credit_says_how_much_has_its_room() -> None:
     assert "has credit for 5 messages; room for 5 of them is reserved in queues; its sender may send" in sentence
 
 
-def test_link_without_credit_names_the_gate_that_keeps_it() -> None:
+def test_link_without_credit_names_the_closed_gate() -> None:
     house, link = limited(4)
     while link.send(10):
         run_until_quiet(house)

@@ -19,7 +19,7 @@ from penstock.management.operation import ANYWHERE, ENTERED, SEEN, Route, need_a
         ("/vhost-limits/{vhost}", MANAGEMENT, SEEN, SEEN),
     ],
 )
-def test_path_in_a_virtual_host_needs_access_to_it_unless_it_is_for_administrators(
+def test_path_in_a_virtual_host_needs_access_or_the_tag_administrator(
     path: str, tag: str, vhost: str | None, needed: str
 ) -> None:
     assert need_at(path, tag, (), vhost).vhost == needed

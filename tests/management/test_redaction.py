@@ -44,7 +44,7 @@ def test_names_of_other_users_are_shown_with_the_tag_monitoring_only(driver: Bro
 
 
 @pytest.mark.parametrize("fields", [{"connection": "1"}, {"channel": "1/1"}, {"user": "guest"}, {"connection": "99"}])
-def test_connections_of_others_are_not_found_without_the_tag(driver: BrokerDriver, fields: dict[str, str]) -> None:
+def test_connections_of_other_users_are_not_found_without_the_tag(driver: BrokerDriver, fields: dict[str, str]) -> None:
     with pytest.raises(NotFound, match="of user 'reader'; others need the tag monitoring"):
         ask(driver, "reader", **fields)
 

@@ -100,7 +100,7 @@ def test_refused_publishes_are_logged_once_a_second_for_each_channel_and_gate() 
     assert lines(driver, "PST-1015") == []
 
 
-def test_flood_of_refusals_is_a_bounded_number_of_lines_and_the_others_are_counted() -> None:
+def test_flood_of_refusals_is_a_bounded_number_of_lines_and_a_count() -> None:
     driver = make_driver()
     driver.begin(100.0)
     peer = Dialogue(driver)

@@ -51,7 +51,7 @@ def test_small_amounts_have_a_row_and_no_sentence() -> None:
     (address,) = client.vhost.replies
     scene.join().say(publish(address, b"x"))
     assert len(asked(scene.driver)["memory"]) == 1
-    assert scene.ask() == ["nobody is blocked"]
+    assert scene.ask() == ["no producer is blocked"]
 
 
 def test_holders_are_bounded_and_the_largest_come_first() -> None:

@@ -169,7 +169,7 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
 }
 
 
-def test_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
+def test_sum_over_many_queues_names_the_largest_queues() -> None:
     scene = Scene()
     thresholds = in_bytes(2000, 900, 500)
     broker = scene.driver.broker
@@ -206,7 +206,7 @@ def test_why_answers_each_situation_as_documented(situation: str) -> None:
     assert said == documented()[situation]
 
 
-def test_documentation_shows_these_situations_and_no_others() -> None:
+def test_documentation_shows_exactly_these_situations() -> None:
     assert list(documented()) == list(SITUATIONS)
 
 
@@ -252,7 +252,7 @@ def test_queue_behind_a_closed_exchange_says_so() -> None:
     scene.control("block", address="logs", reason="upgrade")
     scene.at(103.0)
     assert scene.ask(queue="orders") == [
-        "the operator, who holds address logs: upgrade, closed for 3.0 s; nobody is blocked by it"
+        "the operator, who holds address logs: upgrade, closed for 3.0 s; it blocks no producer"
     ]
     producer.say(publish("eu", b"order", exchange="logs"))
     scene.at(105.0)

@@ -18,7 +18,7 @@ def driver() -> BrokerDriver:
     return driver
 
 
-def test_block_blocks_an_object_with_a_reason_and_unblocks_it(driver: BrokerDriver) -> None:
+def test_block_of_each_scope_has_its_reason_until_unblock(driver: BrokerDriver) -> None:
     for fields in ({"queue": "a"}, {"address": "amq.fanout"}, {"vhost": "/"}, {"user": "guest"}):
         blocked = block(driver, request_of(driver, **fields, reason="too loud"))
         assert blocked["reason"] == "too loud"

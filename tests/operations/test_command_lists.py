@@ -41,7 +41,7 @@ def test_lists_by_name_are_those_of_kinds_by_name() -> None:
     assert {row.fixed["kind"] for row in LISTS} == {kind.name for kind in KINDS}
 
 
-def test_time_that_is_not_known_is_a_dash() -> None:
+def test_unknown_time_is_a_dash() -> None:
     assert shown_seconds(None) == "-"
     assert shown_seconds(1.25) == "1.2 s"
     assert asked_last({"asked_s_ago": None}) is None

@@ -66,7 +66,7 @@ def said(row: Command, given: dict[str, Any], answer: dict[str, Any]) -> list[st
     return [*row.says(given, answer)]
 
 
-def test_binding_of_an_exchange_has_a_method_of_its_own() -> None:
+def test_binding_of_an_exchange_is_made_by_exchange_bind() -> None:
     row = ROWS["bindings declare"]
     given = {"source": "logs", "target": "orders", "key": "a", "arguments": {}, "to_exchange": False}
     assert row.request(given) == (
@@ -76,7 +76,7 @@ def test_binding_of_an_exchange_has_a_method_of_its_own() -> None:
     assert said(row, given, {}) == ["orders is bound to logs by 'a'"]
 
 
-def test_permission_that_was_not_there_is_an_error_unless_it_may_be_missing() -> None:
+def test_missing_permission_is_an_error_unless_permitted() -> None:
     row = ROWS["permissions delete"]
     given, answer = {"user": "ada", "if_exists": False}, {"vhost": "/", "cleared": False}
     with pytest.raises(ConfigError, match="nothing was changed"):

@@ -26,7 +26,7 @@ def test_command_closes_a_connection_with_a_reason(driver: BrokerDriver) -> None
         close_connection(driver, request_of(driver, connection="none"))
 
 
-def test_command_closes_connections_of_others_for_administrators_only(driver: BrokerDriver) -> None:
+def test_command_closes_connections_of_other_users_for_administrators_only(driver: BrokerDriver) -> None:
     connection = Dialogue(driver).connection
     for tag, error in (("management", NotFound), ("monitoring", AccessRefused)):
         driver.broker.access.put_user(tag, None, [tag])
@@ -45,7 +45,7 @@ def rate_of(connection: Connection) -> float | None:
     return None if origin is None or origin.rate is None else origin.rate.limits.rate_messages
 
 
-def test_setting_is_of_one_connection_and_ends_with_it(driver: BrokerDriver) -> None:
+def test_setting_of_a_connection_ends_with_the_connection(driver: BrokerDriver) -> None:
     first, second = Dialogue(driver).connection, Dialogue(driver).connection
     answer = ask(driver, "connection.set", {"connection": "con:1", "settings": {"rate-messages": 5}})
     assert answer["settings"] == {"rate-messages": "5"}

@@ -41,7 +41,7 @@ def test_binding_whose_source_is_being_deleted_is_not_exported(driver: BrokerDri
     assert {each["source"] for each in exported(driver, "bindings", vhost)} == {"x"}
 
 
-def test_queue_that_was_deleted_meanwhile_is_not_exported(driver: BrokerDriver) -> None:
+def test_queue_deleted_during_an_export_is_not_exported(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     queue = vhost.declare_queue("gone", {}, False, False, None, None)
     vhost.bind("x", queue, None, "k", {})
@@ -104,7 +104,7 @@ def test_whole_export_of_a_virtual_host_has_no_sections_of_all(driver: BrokerDri
     assert all("vhost" not in queue for queue in whole["queues"])
 
 
-def test_whole_export_reads_rows_as_they_are_written(driver: BrokerDriver) -> None:
+def test_whole_export_reads_rows_during_the_write(driver: BrokerDriver) -> None:
     vhost = driver.broker.vhosts["/"]
     for number in range(300):
         vhost.declare_queue(f"many{number}", {}, False, False, None, None)

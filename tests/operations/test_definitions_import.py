@@ -141,7 +141,7 @@ def test_definitions_import_applies_the_limits_of_a_file_of_one_virtual_host() -
         import_definitions(driver, {**ONE_VHOST, "limits": {"max-queues": 5}})
 
 
-def test_definitions_import_names_the_line_of_limits_that_are_refused() -> None:
+def test_definitions_import_names_the_line_of_refused_limits() -> None:
     driver = make_driver()
     definitions = {"queues": [QUEUE], "limits": {"max-qeues": 5}}
     with pytest.raises(PreconditionFailed, match=r"line \d+, limits: unknown limit 'max-qeues'; known are max-"):
@@ -154,7 +154,7 @@ def test_definitions_import_names_the_line_of_limits_that_are_refused() -> None:
     }
 
 
-def test_definitions_import_skips_unknown_keys_only_on_request_and_names_them() -> None:
+def test_definitions_import_skips_and_names_unknown_keys_on_request() -> None:
     driver = make_driver()
     definitions = {"queues": [QUEUE], "shovels": [{"name": "s"}], "quues": 1}
     with pytest.raises(

@@ -51,7 +51,7 @@ def test_users_permissions_and_limits_are_imported_and_exported(driver: BrokerDr
     assert exported(driver, "parameters") == DEFINITIONS["parameters"]
 
 
-def test_hash_of_ours_is_exported_where_rabbitmq_ignores_it(driver: BrokerDriver) -> None:
+def test_scrypt_hash_is_exported_under_a_key_that_rabbitmq_ignores(driver: BrokerDriver) -> None:
     """RabbitMQ decodes `password_hash` from base64, and refuses the whole file if it cannot."""
     ours = hash_password("secret", b"salt" * 4)
     stored = {"name": "eve", "password_hash": ours.text(), "hashing_algorithm": "scrypt", "tags": []}

@@ -69,7 +69,7 @@ def test_users_that_leave_the_settings_file_lose_their_connections() -> None:
     assert connection.is_closing()
 
 
-def test_creator_of_a_virtual_host_may_use_it(driver: BrokerDriver) -> None:
+def test_creator_of_a_virtual_host_gets_all_permissions(driver: BrokerDriver) -> None:
     declare_vhost(driver, "/shop")
     permit_creator(driver, "root", "/shop")
     permit_creator(driver, "guest", "/shop")

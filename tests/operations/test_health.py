@@ -103,9 +103,7 @@ def test_certificate_that_expires_within_the_time_fails_its_check(
     ("within", "unit", "words"),
     [("1", "seconds", "the unit must be one of days"), ("x", "days", "Invalid"), ("1234567890", "days", "Invalid")],
 )
-def test_time_of_certificates_that_is_no_number_of_a_unit_is_refused(
-    driver: BrokerDriver, within: str, unit: str, words: str
-) -> None:
+def test_invalid_time_of_certificates_is_refused(driver: BrokerDriver, within: str, unit: str, words: str) -> None:
     with pytest.raises(PreconditionFailed, match=words):
         check(driver, "certificate-expiration/{within}/{unit}", within=within, unit=unit)
 

@@ -124,7 +124,7 @@ def undone(importing: Asker, operator: Asker, sections: dict[str, Any], *changes
     return str(importing.answers()[0]["text"])
 
 
-def test_undo_of_an_import_leaves_a_policy_that_others_have_set_since(importing: Asker, operator: Asker) -> None:
+def test_undo_of_an_import_leaves_a_policy_set_since(importing: Asker, operator: Asker) -> None:
     policies = [{"vhost": "/", **POLICY}, {"vhost": "/", **POLICY, "name": "own"}]
     theirs = {**POLICY, "definition": {"max-length": 9}}
     text = undone(importing, operator, {"policies": policies}, ("policy.set", theirs))
@@ -133,7 +133,7 @@ def test_undo_of_an_import_leaves_a_policy_that_others_have_set_since(importing:
     assert text.endswith("undone, except for items in use: policy 'p' of vhost '/' (changed meanwhile)")
 
 
-def test_undo_of_an_import_leaves_settings_that_others_have_set_since(importing: Asker, operator: Asker) -> None:
+def test_undo_of_an_import_leaves_settings_set_since(importing: Asker, operator: Asker) -> None:
     settings = [
         {"scope": "queue", "pattern": "q.#", "settings": {"hold-deadline": 7}},
         {"scope": "queue", "pattern": "own.#", "settings": {"hold-deadline": 8}},
@@ -163,7 +163,7 @@ def test_settings_of_an_import_extend_those_that_others_set_while_it_runs(import
     assert {name: value.raw for name, value in entry.command.items()} == {"expires": 6000, "hold-deadline": 7}
 
 
-def test_undo_of_an_import_leaves_users_and_limits_that_others_have_changed(importing: Asker, operator: Asker) -> None:
+def test_undo_of_an_import_leaves_users_and_limits_changed_since(importing: Asker, operator: Asker) -> None:
     sections = {
         "users": [{"name": "anna", "tags": []}, {"name": "bea", "tags": []}],
         "permissions": [
@@ -183,9 +183,7 @@ def test_undo_of_an_import_leaves_users_and_limits_that_others_have_changed(impo
     assert text.endswith("items in use: user 'anna' (changed meanwhile)")
 
 
-def test_virtual_host_of_a_cancelled_import_stays_if_others_have_put_something_there(
-    importing: Asker, operator: Asker
-) -> None:
+def test_virtual_host_of_a_cancelled_import_stays_if_used_since(importing: Asker, operator: Asker) -> None:
     sections = {"vhosts": [{"name": "used"}, {"name": "empty"}]}
     driver = importing.driver
     importing.send("definitions.import", definitions=file_of(**sections), everywhere=True)
@@ -269,7 +267,7 @@ def test_policy_that_is_being_set_when_a_deletion_ends_is_gone_with_its_virtual_
     assert "large" not in driver.broker.vhosts
 
 
-def test_job_of_another_user_is_hidden_and_only_administrators_cancel_it() -> None:
+def test_job_of_another_user_is_hidden_except_to_administrators() -> None:
     driver = make_driver()
     for name, tag in (("anna", "management"), ("bea", "management"), ("carl", "monitoring")):
         driver.broker.access.put_user(name, None, [tag])
@@ -315,7 +313,7 @@ def test_invalid_request_for_jobs_is_refused_in_one_sentence(
     assert str(refused.value) == error
 
 
-def test_why_names_the_jobs_that_are_not_done(importing: Asker, operator: Asker) -> None:
+def test_why_names_the_unfinished_jobs(importing: Asker, operator: Asker) -> None:
     driver = importing.driver
     importing.ask("definitions.import", definitions=file_of(), detach=True)
     operator.ask("definitions.import", definitions=file_of(), detach=True)

@@ -78,12 +78,12 @@ def test_fields_of_a_body_have_defaults_and_required_types(path: Path) -> None:
         body_fields({"arguments": {"n": 1 << 70}}, path.body)
 
 
-def test_defaults_of_bodies_are_those_of_rabbitmq() -> None:
+def test_defaults_of_bodies_equal_rabbitmqs() -> None:
     assert QUEUE_FIELDS == {"durable": True, "exclusive": False, "auto_delete": False, "arguments": {}}
     assert (EXCHANGE_FIELDS["type"], EXCHANGE_FIELDS["durable"]) == ("direct", True)
 
 
-def test_codes_are_those_of_rabbitmq(asking: Asking) -> None:
+def test_codes_equal_rabbitmqs(asking: Asking) -> None:
     steps: list[tuple[str, str, object, int]] = [
         ("PUT", "/queues/q", None, 201), ("PUT", "/queues/q", {}, 200), ("PUT", "/queues/q", {"durable": False}, 409),
         ("GET", "/queues/q", None, 200), ("DELETE", "/queues/q/messages", None, 200),

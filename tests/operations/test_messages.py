@@ -124,7 +124,7 @@ def test_publish_drops_the_payload_of_its_request_while_it_waits(driver: BrokerD
         ({"payload_encoding": "base64", "payload": "$"}, "the payload is not base64"),
         ({"payload_encoding": "base64", "payload": "eA==" + "A" * BASE64_AT_ONCE}, "the payload is not base64"),
         ({"payload": 5}, "'payload' must be a string, not 5"),
-        ({"routing_key": "k" * 256}, "a routing key has 255 octets at most"),
+        ({"routing_key": "k" * 256}, "a routing key has 255 bytes at most"),
     ],
 )
 def test_publish_with_a_wrong_field_is_refused(
@@ -162,9 +162,7 @@ def test_messages_are_taken_some_at_a_time_and_settled_at_the_end(driver: Broker
 
 @pytest.mark.parametrize(("mode", "left"), [("ack_requeue_true", 2), ("reject_requeue_true", 2),
                                             ("ack_requeue_false", 0), ("reject_requeue_false", 0)])  # fmt: skip
-def test_ack_mode_puts_messages_back_or_takes_them_out(
-    driver: BrokerDriver, queue: Queue, mode: str, left: int
-) -> None:
+def test_ack_mode_requeues_or_removes_messages(driver: BrokerDriver, queue: Queue, mode: str, left: int) -> None:
     for _ in range(2):
         publish(driver)
     assert len(get(driver, ackmode=mode)) == 2
@@ -181,7 +179,7 @@ def test_get_that_is_given_up_puts_its_messages_back(driver: BrokerDriver, queue
     assert (queue.waiting(), queue.depth_messages()) == (30, 30)
 
 
-def test_body_that_is_no_text_comes_in_base64(driver: BrokerDriver, queue: Queue) -> None:
+def test_binary_body_is_returned_in_base64(driver: BrokerDriver, queue: Queue) -> None:
     publish(driver, "//4=", payload_encoding="base64")
     publish(driver, "grüße")
     first, second = get(driver, ackmode="ack_requeue_true")
@@ -229,7 +227,7 @@ def test_gets_are_counted_for_the_user_and_the_virtual_host(driver: BrokerDriver
     assert int(driver.broker.gates.counts_of_user("guest").get) == before + 1
 
 
-def test_properties_of_a_publish_are_those_of_amqp(driver: BrokerDriver, queue: Queue) -> None:
+def test_properties_of_a_publish_have_amqps_names(driver: BrokerDriver, queue: Queue) -> None:
     given = {"content_type": "a/b", "delivery_mode": 2, "priority": 3, "timestamp": 5, "cluster_id": "c", "other": 1}
     publish(driver, properties=given)
     stored = queue.ready_queue.next()

@@ -50,7 +50,7 @@ def test_policy_without_matching_queues_says_that_it_applies_to_new_ones() -> No
     assert found["sentences"] == ["no queue matches yet; it will apply to new ones"]
 
 
-def test_policymaker_sets_policies_and_only_an_administrator_those_of_operators() -> None:
+def test_policymaker_sets_policies_and_no_operator_policies() -> None:
     driver = make_driver()
     driver.broker.add_vhost("other")
     driver.broker.access.put_user("maker", None, ["policymaker"])

@@ -77,7 +77,7 @@ def test_histories_are_there_if_wanted_and_bounded(scene: Scene) -> None:
     assert answer_to(driver, "top", history=-1)["code"] == 406
 
 
-def test_histories_count_as_work_and_only_the_first_queues_have_them() -> None:
+def test_histories_count_as_work_and_are_limited_to_the_first_queues() -> None:
     work = sum(turns_until_answered(with_queues(), request("top", count=500)))
     driver = with_queues()
     assert sum(turns_until_answered(driver, request("top", count=500, history=60))) >= work + HISTORIES_MOST * 10

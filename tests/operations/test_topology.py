@@ -46,7 +46,7 @@ def test_dry_run_counts_entries_that_earlier_ones_would_create() -> None:
 @pytest.mark.parametrize(
     ("section", "entry", "reason"),
     [
-        ("vhosts", {"name": ""}, "a virtual host's name has 1 to 255 octets"),
+        ("vhosts", {"name": ""}, "a virtual host's name has 1 to 255 bytes"),
         ("exchanges", {"name": "e", "type": "x-odd"}, "unknown exchange type 'x-odd'"),
         ("exchanges", {"name": "amq.mine", "type": "topic"}, "contains reserved prefix 'amq.*'"),
         ("exchanges", {"name": "there", "type": "fanout"}, "inequivalent arg 'type'"),

@@ -30,7 +30,7 @@ def test_uri_of_another_scheme_is_refused(uri: object) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "amqp://host", 5, ["amqp://host"]])
-def test_value_that_is_no_object_is_refused(value: object) -> None:
+def test_value_other_than_an_object_is_refused(value: object) -> None:
     with pytest.raises(PreconditionFailed, match="the value must be an object"):
         check_upstream(Parameter(UPSTREAM, "/", "up", value))
 
@@ -57,7 +57,7 @@ def test_value_of_another_kind_is_refused_with_its_key(key: str, value: object) 
         check_upstream(Parameter(UPSTREAM, "/", "up", {"uri": URI, key: value}))
 
 
-def test_unknown_key_is_refused_with_those_that_there_are() -> None:
+def test_unknown_key_is_refused_with_the_known_keys() -> None:
     with pytest.raises(PreconditionFailed, match="an upstream has no key 'hats'; known are uri, ack-mode"):
         check(hats=5)
 

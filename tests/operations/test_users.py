@@ -56,7 +56,7 @@ def test_users_are_listed_in_pages(driver: BrokerDriver) -> None:
     assert found == ["guest", "user0", "user1", "user2", "user3", "user4"]
 
 
-def test_users_that_are_deleted_together_are_recorded_as_they_were(driver: BrokerDriver) -> None:
+def test_users_deleted_together_are_recorded_with_their_tags(driver: BrokerDriver) -> None:
     asked(driver, "user.declare", name="anna", tags=["monitoring"])
     row = at_path("POST /users/bulk-delete")
     request = ControlRequest(None, None, None, None, b'{"users": ["nobody", "anna"]}')

@@ -46,7 +46,7 @@ def test_files_run_once_interpreted_where_nothing_is_compiled(check: ModuleType,
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_files_run_in_the_forms_that_they_are_for(check: ModuleType, long: bool) -> None:
+def test_files_run_in_their_forms(check: ModuleType, long: bool) -> None:
     files = files_of(check, long)
     same = check.below(files, check.NOTHING_COMPILED)
     compiled = {("compiled", path) for path in files - same}

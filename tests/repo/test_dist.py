@@ -115,7 +115,7 @@ def test_wheel_that_may_not_go_out_is_refused(tmp_path: Path, files: dict[str, b
     assert said in str(raised.value)
 
 
-def test_compiled_wheel_has_a_limit_of_its_own(tmp_path: Path) -> None:
+def test_compiled_wheel_has_its_own_limit(tmp_path: Path) -> None:
     wheel = wheel_of(tmp_path, {"penstock/large": bytes(dist.MOST_OCTETS["compiled"])})
     compiled = wheel.rename(tmp_path / "penstock-1-cp311-cp311-linux_x86_64.whl")
     with pytest.raises(dist.DistError, match="octets; the limit is 7,000,000"):
@@ -127,7 +127,7 @@ def test_module_of_compiled_code_belongs_into_a_wheel(tmp_path: Path) -> None:
     assert dist.check_wheel(wheel).endswith("1 files, 15 octets unpacked")
 
 
-def test_sizes_of_the_page_are_those_of_the_packages(tmp_path: Path) -> None:
+def test_sizes_of_the_page_equal_the_packages(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "packages.md").read_text()
     source = tmp_path / "penstock-1.tar.gz"
     source.write_bytes(bytes(1_234))

@@ -162,7 +162,7 @@ def methods() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("package", ["penstock", "penstock_simulation", "pyspark_amqp", "pyspark_penstock"])
-def test_module_says_its_purpose_in_its_first_sentence(package: str) -> None:
+def test_module_docstring_begins_with_the_purpose(package: str) -> None:
     said = {path: purpose(path) for path in sorted((ROOT / "src" / package).rglob("*.py"))}
     assert len(said) > 5
     assert [name_of(path) for path, sentence in said.items() if not 2 < len(sentence.split()) <= LONGEST_SENTENCE] == []
@@ -177,7 +177,7 @@ def test_paths_of_a_publish_and_a_delivery_name_functions_that_exist() -> None:
     assert named - set(methods()) - {"basic.publish", "basic.ack"} == set()
 
 
-def test_log_ids_of_the_sources_are_documented_and_no_others() -> None:
+def test_log_ids_of_sources_and_documentation_are_equal() -> None:
     sources = "".join(path.read_text() for path in sorted(PACKAGE.rglob("*.py")))
     written = set(re.findall(r'"(?:\[[^"]*)?((?:PST-1|QUE-1|CHN-1|MST-1|VHT-1)\d{3})', sources))
     documented = set(re.findall(r"\b(?:PST|QUE|CHN|MST|VHT)-\d{4}\b", (ROOT / "docs" / "log-ids.md").read_text()))

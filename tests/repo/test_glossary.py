@@ -19,7 +19,7 @@ FOREIGN = re.compile(
     r"throttl|\bstall(s|ed|ing)?\b|flow[ _-](on|off)\b|watermark|\b(soft|hard)[ _-]limit", re.IGNORECASE
 )
 RABBITMQS = re.compile(r'"rabbitmq_alarms_\w+"')
-"""Names of families that other brokers' boards ask for."""
+"""Names of families that other brokers' dashboards ask for."""
 # Words without a meaning of their own, or with several: docs/glossary.md has the terms instead.
 BANNED_WORDS = frozenset(
     ("told", "untold", "said", "unsaid", "kept", "keeper", "keeping", "thing", "things", "bury", "buried", "ghost",

@@ -50,7 +50,7 @@ def test_publish_that_closes_a_gate_passes_few_files() -> None:
     assert len(files) <= MOST, sorted(files)
 
 
-def test_publish_that_is_held_passes_few_files() -> None:
+def test_held_publish_passes_few_files() -> None:
     client = dialogue_with(4)
     frames = publish("q", b"x")
     files = files_entered(lambda: client.connection.receive(frames))

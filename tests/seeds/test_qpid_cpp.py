@@ -287,7 +287,7 @@ def test_example_stops_at_163840_bytes_of_enqueued_messages(
 def test_limit_of_200_kib_holds_1000_messages_of_100_bytes(
     queue: Callable[..., str], producer: Callable[..., Producer], board: Board
 ) -> None:
-    """'... 163840 bytes of enqueued messages': yes. 1,000 messages of 100 octets fit; the 240 octets that this broker
+    """'... 163840 bytes of enqueued messages': yes. 1,000 messages of 100 bytes fit; the 240 bytes that this broker
     needs for each of them beside are in the accounts of its memory, and not in this limit."""
     name = queue(EXAMPLE)
     assert producer(name).send(1000, OVERHEAD + 2 + 100).confirmed().acked == 1000

@@ -104,7 +104,7 @@ async def test_audit_log_has_user_operation_and_address(folder):
     assert ("http", "basic") in logins
 
 
-async def test_audit_log_has_no_secret_and_only_its_owner_reads_it(folder):
+async def test_audit_log_has_no_secret_and_is_readable_by_its_owner_only(folder):
     async with serve(folder) as broker:
         await asyncio.to_thread(use_amqp, broker)
         await asyncio.to_thread(use_http, broker)

@@ -54,7 +54,7 @@ def test_collection_time_of_another_thread_is_not_subtracted() -> None:
     assert times.seconds == 0.0
 
 
-def test_loop_clocks_measure_collections_once_and_leave_them_out() -> None:
+def test_loop_clocks_measure_collections_once_and_exclude_collections() -> None:
     clocks = [turn_loop.loop_clock() for _ in range(2)]
     assert gc.callbacks.count(COLLECTIONS) == 1
     began, before, busy = time.thread_time(), COLLECTIONS.seconds, clocks[0].busy()

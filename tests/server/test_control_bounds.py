@@ -28,7 +28,7 @@ def test_request_that_is_too_large_is_refused_with_its_size_and_the_bound(
     broker: BrokerProcess, operation: str, field: str, size: int, bound: str
 ) -> None:
     with connect(broker.url, protocol="amqp091") as control:
-        with pytest.raises(ControlError, match=f"for '{operation}' has {size + len(field) + 7:,} octets; .* {bound}"):
+        with pytest.raises(ControlError, match=f"for '{operation}' has {size + len(field) + 7:,} bytes; .* {bound}"):
             control.request(operation, **{field: "x" * size})
         assert control.status()["version"]
 

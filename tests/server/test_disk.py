@@ -57,9 +57,7 @@ def await_answer_that_waits(broker: BrokerProcess) -> None:
         ("only-read", "the disk fails (SQLITE_IOERR_WRITE)"),
     ],
 )
-def test_persistent_messages_wait_while_the_disk_fails_and_others_go_on(
-    tmp_path: Path, disk: Disk, words: str, why: str
-) -> None:
+def test_persistent_messages_alone_wait_while_the_disk_fails(tmp_path: Path, disk: Disk, words: str, why: str) -> None:
     """What was confirmed is there after a kill, and what was not published is not."""
     with kept(tmp_path, disk) as broker, client_of(broker) as client, client_of(broker) as reader:
         client.channel.queue_declare("q", durable=True)
@@ -161,7 +159,7 @@ def test_declaration_while_the_disk_fails_is_answered_at_the_hold_deadline(tmp_p
         assert (client.depth("new"), client.depth("other"), client.depth("there")) == (0, 0, 0)
 
 
-def test_list_request_while_the_disk_fails_waits_for_no_changes_of_others(tmp_path: Path, disk: Disk) -> None:
+def test_list_request_does_not_wait_for_changes_while_the_disk_fails(tmp_path: Path, disk: Disk) -> None:
     """A long list is asked for, and sorted in many slices; between them others declare durable queues."""
     with kept(tmp_path, disk, "--http", "127.0.0.1:0") as broker, contextlib.ExitStack() as sockets:
         set_broker(broker, "hold-deadline=1")

@@ -23,7 +23,7 @@ from tests.support.pika_helpers import KEPT, LOST, client_of, stopped
 from tests.support.raw_channel import Connection
 
 
-def test_confirmed_messages_survive_a_kill_in_order_and_others_do_not(tmp_path: Path, data: str) -> None:
+def test_confirmed_messages_alone_survive_a_kill_in_order(tmp_path: Path, data: str) -> None:
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         client.channel.queue_declare("kept", durable=True)
         client.channel.queue_declare("lost")

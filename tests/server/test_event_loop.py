@@ -129,7 +129,7 @@ class Noting(Transport):
         return super().write(data)
 
 
-def test_answer_is_written_before_the_input_of_others_that_waits_is_handled() -> None:
+def test_answer_is_written_before_waiting_input_is_handled() -> None:
     async def ask(loop: SimLoop) -> None:
         world = World(loop)
         hog, victim, seen = world.client("hog"), Client(loop, "victim"), Noting(world.event_loop)

@@ -92,7 +92,7 @@ def say_many(peer: Peer, octets: bytes, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_100_000_declares_in_one_write_are_all_answered_and_others_are_served(broker: BrokerProcess) -> None:
+def test_100_000_declares_in_one_write_do_not_delay_other_clients(broker: BrokerProcess) -> None:
     before = broker.rss()
     with open_peer(broker) as peer, pulse(broker):
         declare = method_frame(1, commands.Queue.Declare(queue="", exclusive=True, auto_delete=True))
@@ -131,7 +131,7 @@ def queues_of(broker: BrokerProcess) -> int:
 
 
 @pytest.mark.slow
-def test_connection_with_thousands_of_bound_queues_ends_without_holding_up_others(broker: BrokerProcess) -> None:
+def test_connection_with_thousands_of_bound_queues_ends_without_delaying_clients(broker: BrokerProcess) -> None:
     count = 3000
     with pulse(broker):
         with open_peer(broker) as peer:

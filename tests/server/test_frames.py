@@ -72,14 +72,14 @@ FRAMES = {
     "table longer than its frame": (declare_with(struct.pack(">I", 1 << 30) + b"\x01a"), (501, "queue.declare")),
     "body longer than announced": (
         publish_of(content_header(5), b"123456"),
-        (505, "longer than announced: 5 octets were left, 6 came"),
+        (505, "longer than announced: 5 bytes were left, 6 came"),
     ),
-    "second body too long": (publish_of(content_header(5), b"123", b"456"), (505, "2 octets were left, 3 came")),
+    "second body too long": (publish_of(content_header(5), b"123", b"456"), (505, "2 bytes were left, 3 came")),
     "properties cut short": (publish_of(content_header(1, b"\x80\x00\x05abc"), b"x"), (502, "properties")),
     "properties left over": (publish_of(content_header(1, b"\x00\x00\x07"), b"x"), (502, "properties")),
     "properties of unassigned flags": (publish_of(content_header(1, b"\x00\x02"), b"x"), (502, "properties")),
     "heartbeat on a channel": (raw_frame(HEARTBEAT, 1, b""), (505, "it belongs to channel 0")),
-    "heartbeat with a payload": (raw_frame(HEARTBEAT, 0, b"abc"), (501, "has a payload of 3 octets; it has none")),
+    "heartbeat with a payload": (raw_frame(HEARTBEAT, 0, b"abc"), (501, "has a payload of 3 bytes; it has none")),
 }
 """Frames, and code and words of the answer; tests/compat/test_malformed.py has those that RabbitMQ answers alike."""
 
@@ -105,7 +105,7 @@ def test_message_that_is_announced_larger_than_any_may_be_closes_only_its_channe
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["in-one-piece", "in-pieces"])
-def test_headers_that_cannot_be_read_are_502_where_they_are_needed(peer: Peer, queue: str, split: bool) -> None:
+def test_needed_headers_that_cannot_be_read_are_502(peer: Peer, queue: str, split: bool) -> None:
     bind = commands.Queue.Bind(queue=queue, exchange="amq.headers", arguments={"a": "b"})
     peer.ask(1, bind, commands.Queue.BindOk)
     nonsense = b"\x20\x00" + struct.pack(">I", 4) + b"\x01aZ\x00"

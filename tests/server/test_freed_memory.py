@@ -38,7 +38,7 @@ def test_file_mappings_that_are_never_written_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not freed_memory.SMAPS.exists(), reason="the mappings are read from /proc")
-def test_pages_of_the_start_are_unmapped_and_come_back_when_they_are_used() -> None:
+def test_pages_of_the_start_are_unmapped_and_mapped_again_on_use() -> None:
     code = (
         "import penstock.server.server; from penstock.server.process_limits import mapped_bytes;"
         "from penstock.server.freed_memory import unmap_start_pages;"

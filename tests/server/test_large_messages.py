@@ -87,7 +87,7 @@ def test_transient_large_messages_of_a_paging_queue_come_whole(tmp_path: Path) -
         eventually(lambda: pieces(tmp_path) == 0, "nothing is left of them")
 
 
-def test_broker_that_is_killed_while_a_large_message_comes_has_nothing_of_it(tmp_path: Path) -> None:
+def test_large_message_cut_off_by_a_kill_leaves_nothing(tmp_path: Path) -> None:
     whole, coming = some_body(1), some_body(2, 8 * MIB)
     with kept(tmp_path) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True, arguments=ROOMY)
@@ -284,7 +284,7 @@ def test_large_message_that_waits_for_room_is_reported_as_blocked(tmp_path: Path
             assert lists.splitlines()[1:] == ["yes"]
             broker.command("set", "broker", "disk-overfull=none")
         eventually(lambda: client.depth("q") == 1, "it is taken when there is room")
-        assert broker.why() == "nobody is blocked\n"
+        assert broker.why() == "no producer is blocked\n"
         eventually(lambda: client.connection.process_data_events(0) or heard[1:], "it is told that it is over")
         assert heard[0].startswith("the disk (quota): ")
         assert heard[0].endswith("; a large message waits 25 s at most")

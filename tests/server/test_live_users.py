@@ -70,7 +70,7 @@ def test_users_survive_a_restart_and_their_passwords_are_shown_nowhere(store: tu
     assert "Traceback" not in log
 
 
-def test_limit_of_queues_does_not_lock_out_the_commands_that_change_it(tmp_path: Path) -> None:
+def test_limit_of_queues_does_not_lock_out_the_commands_for_limits(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         run(broker, "declare", "queue", "only")
         run(broker, "limits", "set", "vhost", "/", "max-queues=1")

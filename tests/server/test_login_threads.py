@@ -151,7 +151,7 @@ asyncio.run(main())
 """
 
 
-def test_library_for_scram_is_imported_in_a_thread_at_the_first_login_that_needs_it() -> None:
+def test_scram_library_is_imported_in_a_thread_at_the_first_scram_login() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRAM_BROKER], capture_output=True, text=True, timeout=120, check=False
     )

@@ -56,7 +56,7 @@ async def test_credentials_are_verified_in_a_thread_after_the_start() -> None:
     assert not verification.thread.is_alive()
 
 
-def test_broker_without_other_users_knows_only_its_own() -> None:
+def test_broker_without_remote_users_has_only_stored_users() -> None:
     driver = make_driver()
     logins = Logins(Settings(), driver)
     assert isinstance(driver.services, DriverServices)

@@ -100,7 +100,7 @@ def test_pauses_end_when_the_load_does() -> None:
     assert loop.paused_s - paused <= 2 * WINDOW_S, "one window tells that less comes"
 
 
-def test_trials_become_rare_where_they_fail() -> None:
+def test_pauses_without_gain_are_tried_rarely() -> None:
     loop = Loop(0.001)
     requests(loop, 20.0)
     windows = loop.now / WINDOW_S

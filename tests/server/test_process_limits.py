@@ -43,7 +43,7 @@ def test_limits_of_version_1_count_those_of_other_controllers_do_not(tmp_path: P
     assert group_bytes(groups, tmp_path) == 5_000_000
 
 
-def test_file_of_groups_that_is_missing_leaves_the_root(tmp_path: Path) -> None:
+def test_missing_file_of_groups_leaves_the_root(tmp_path: Path) -> None:
     group(tmp_path, "", "memory.max", "7000000")
     assert group_bytes(tmp_path / "none", tmp_path) == 7_000_000
 

@@ -34,7 +34,7 @@ def test_lane_is_continued_by_another_connection_and_the_first_is_closed(broker:
         assert second.ask(2, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk).message_count == 2
 
 
-def test_lane_is_refused_for_an_epoch_that_is_not_higher(broker: BrokerProcess) -> None:
+def test_lane_is_refused_for_an_epoch_not_above_the_last(broker: BrokerProcess) -> None:
     producer = some_name("producer")
     with open_peer(broker) as first, open_peer(broker) as second:
         begin(first, producer, 1)

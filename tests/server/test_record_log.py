@@ -191,7 +191,7 @@ def test_files_are_bounded_in_size_and_number_and_the_oldest_goes_first(tmp_path
     assert crossings == sorted(crossings)
 
 
-def test_kill_leaves_whole_lines_and_the_next_broker_goes_on_after_them(tmp_path: Path, small: list[str]) -> None:
+def test_kill_leaves_whole_lines_which_the_next_broker_continues(tmp_path: Path, small: list[str]) -> None:
     folder = tmp_path / "log"
     with serving(tmp_path, *small) as broker, open_peer(broker, properties={}) as peer:
         peer.declare_shared("q", **GATED)

@@ -138,7 +138,7 @@ def test_unreachable_back_end_is_reported() -> None:
         asks.tags_of("root", "toor")
 
 
-async def test_users_of_a_back_end_log_in_and_others_go_on_while_it_hangs(
+async def test_hanging_back_end_delays_no_other_users(
     server: BackEndServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "penstock.toml"

@@ -186,7 +186,7 @@ def test_query_of_the_source_is_not_shown(provider: Provider) -> None:
         (200, b"x" * (OCTETS_MOST + 1), "more than"),
     ],
 )
-def test_answers_that_are_no_keys_are_refused(provider: Provider, status: int, answer: bytes, reason: str) -> None:
+def test_answers_without_keys_are_refused(provider: Provider, status: int, answer: bytes, reason: str) -> None:
     provider.status, provider.answer = status, answer
     keys, _ = keys_of(provider)
     with pytest.raises(TokenError, match=reason):

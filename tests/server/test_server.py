@@ -152,7 +152,7 @@ async def test_error_of_a_stop_is_raised_after_everything_is_released(tmp_path: 
         assert again.storage_location == broker.storage_location
 
 
-def test_url_of_a_broker_that_was_not_started_says_to_start_it() -> None:
+def test_url_of_an_unstarted_broker_raises_with_advice() -> None:
     broker = penstock.Broker(listen="127.0.0.1:0")
     for read in (lambda: broker.url, lambda: broker.http_url):
         with pytest.raises(StartError, match="has no URL before it is started: use `async with broker:`"):

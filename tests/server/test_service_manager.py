@@ -99,7 +99,7 @@ def test_watchdog_is_that_of_this_process(
     assert not found.notify("READY=1"), "there is nobody to tell"
 
 
-def test_manager_that_is_gone_or_does_not_read_delays_no_work(tmp_path: Path) -> None:
+def test_absent_or_slow_manager_delays_no_work(tmp_path: Path) -> None:
     address = str(tmp_path / "notify")
     told = ServiceManager({"NOTIFY_SOCKET": address}, 1)
     assert not told.notify("READY=1"), "nobody listens"

@@ -232,7 +232,7 @@ class Whole(Recording):
         self.heard.set()
 
 
-def test_protocol_gets_bytes_that_were_read_past_its_buffer_when_it_asks_for_them() -> None:
+def test_protocol_gets_bytes_past_its_buffer_on_request() -> None:
     async def story(loop: TurnLoop, protocol: Recording, far: socket.socket) -> None:
         assert isinstance(protocol, Whole)
         await loop.sock_sendall(far, b"one")

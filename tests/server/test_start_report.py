@@ -52,7 +52,7 @@ def test_start_record_has_the_memory_capacity_of_the_settings(caplog: pytest.Log
     assert start["limits"]["memory-capacity-bytes"] == 100 * 1024 * 1024
 
 
-def test_level_of_the_log_is_read_again_unless_the_command_line_has_it(tmp_path: Path) -> None:
+def test_log_level_is_reloaded_unless_set_on_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text('[broker]\nlog-level = "warning"\nlog-format = "json"\n')
     with serving(tmp_path, "--config", str(file)) as broker:

@@ -105,7 +105,7 @@ def test_folder_from_the_future(data: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.9])
-def test_store_that_was_cut_off_is_refused_and_the_rest_of_it_saved(data: Path, tmp_path: Path, share: float) -> None:
+def test_truncated_store_is_refused_and_its_rest_saved(data: Path, tmp_path: Path, share: float) -> None:
     octets = (data / FILE).read_bytes()
     cut = octets[: int(len(octets) * share)]
     (data / FILE).write_bytes(cut)

@@ -37,7 +37,7 @@ def told(broker: BrokerProcess, text: str) -> int:
     return len(lines) + sum(int(found[1].replace(",", "")) for line in lines if (found := MORE.search(line)))
 
 
-def test_refused_logins_have_a_line_a_second_and_all_of_them_are_counted(both: BrokerProcess) -> None:
+def test_refused_logins_are_counted_in_one_line_a_second(both: BrokerProcess) -> None:
     begun = time.monotonic()
     web = Web(both.http, "guest", "wrong")
     for _ in range(100):  # What cannot be read is no guess, and is answered at once.

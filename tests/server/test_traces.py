@@ -26,7 +26,7 @@ def test_endpoint_needs_the_libraries_of_its_extra(monkeypatch: pytest.MonkeyPat
         check_endpoint("http://127.0.0.1:4318/v1/traces")
 
 
-def test_check_of_the_settings_refuses_an_endpoint_that_is_no_url(tmp_path: Path) -> None:
+def test_check_of_the_settings_refuses_an_invalid_endpoint(tmp_path: Path) -> None:
     options = settings_file(tmp_path, '[broker]\ntraces-endpoint = "collector"\n')
     done = penstock_command("serve", "--memory", "--check", *options)
     assert done.returncode != 0

@@ -134,7 +134,7 @@ def test_error_of_a_watcher_or_a_turn_is_reported_and_ends_nothing() -> None:
     assert run(story) == ["in the watcher", "in the turn"]
 
 
-def test_streams_and_servers_of_asyncio_work_on_it() -> None:
+def test_turn_loop_runs_streams_and_servers_of_asyncio() -> None:
     async def story(loop: TurnLoop) -> bytes:
         async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(await reader.read())

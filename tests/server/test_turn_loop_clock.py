@@ -29,7 +29,7 @@ def test_unit_takes_longer_interpreted() -> None:
     assert turn_loop.loop_clock().unit_s == (COMPILED_UNIT_S if penstock.compiled() else INTERPRETED_UNIT_S)
 
 
-def test_wall_clock_is_the_systems_unless_the_loop_has_one_of_its_own() -> None:
+def test_wall_clock_is_the_systems_unless_the_loop_has_a_wall_clock() -> None:
     plain, virtual = asyncio.SelectorEventLoop(), VirtualLoop()
     try:
         assert turn_loop.wall_clock(plain) is time.time

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not turn_selector.HAS_EPOLL, reason="this system
 READS = 1
 
 
-def test_pause_brings_input_of_others_into_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_brings_input_of_other_clients_into_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacer, "BUSY", 0.0)
     monkeypatch.setattr(pacer, "WINDOW_S", 0.0)
     monkeypatch.setattr(pacer, "PAUSES_A_WINDOW", 0)
@@ -61,7 +61,7 @@ def test_pause_brings_input_of_others_into_the_same_turn(monkeypatch: pytest.Mon
             each.close()
 
 
-def test_selector_answers_as_those_of_the_library() -> None:
+def test_selector_answers_as_the_library() -> None:
     selector = TurnSelector()
     near, far = socket.socketpair()
     key = selector.register(near, selectors.EVENT_READ, "data")

@@ -68,7 +68,7 @@ def check_messages(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name.partition(".")[0])
-def test_store_of_an_older_version_is_opened_with_all_that_is_in_it(tmp_path: Path, archive: Path) -> None:
+def test_store_of_an_older_version_is_opened_with_all_records(tmp_path: Path, archive: Path) -> None:
     data = unpacked(archive, tmp_path)
     assert version(data) == int(archive.name.removeprefix("schema-").partition(".")[0]) < NEWEST
     with serving(tmp_path, "--data", str(data)) as broker:
@@ -80,7 +80,7 @@ def test_store_of_an_older_version_is_opened_with_all_that_is_in_it(tmp_path: Pa
     assert "is in order" in penstock_command("check", "--data", str(data)).stdout
 
 
-def test_store_of_a_newer_version_is_refused_in_one_sentence_and_left_as_it_is(tmp_path: Path) -> None:
+def test_store_of_a_newer_version_is_refused_in_one_sentence_and_unchanged(tmp_path: Path) -> None:
     data = unpacked(ARCHIVES[0], tmp_path)
     with closing(sqlite3.connect(data / FILE, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA user_version = {NEWEST + 1}")

@@ -50,7 +50,7 @@ def test_control_operation_needs_its_tag(shared: BrokerProcess, operation: str, 
 
 
 @pytest.mark.parametrize(("user", "password"), [("ada", "a"), ("guest", "guest")])
-def test_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerProcess, user: str, password: str) -> None:
+def test_first_user_and_local_guest_may_block_queues(shared: BrokerProcess, user: str, password: str) -> None:
     with connect(shared.url_of(user, password), protocol="amqp091") as control:
         control.block("queue", "orders", "a test")
         assert control.status()["queues"]
@@ -102,7 +102,7 @@ def test_user_with_the_tag_management_may_do_over_http_as_over_amqp(shared: Brok
     assert web.ask("GET", "/whoami").json == {"name": "mia", "tags": ["management"]}
 
 
-def test_wrong_passwords_by_http_count_with_those_of_amqp(tmp_path: Path) -> None:
+def test_wrong_passwords_by_http_and_amqp_are_counted_together(tmp_path: Path) -> None:
     with serving(tmp_path, "--http", "127.0.0.1:0") as broker:
         statuses = [Web(broker.http, "guest", "wrong").ask("GET", "/whoami").status for _ in range(5)]
         assert statuses == [401] * 5

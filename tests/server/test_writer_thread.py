@@ -47,7 +47,7 @@ def test_end_leaves_a_writer_that_hangs() -> None:
     sink.may_end.set()
 
 
-def test_end_of_a_writer_that_was_not_started_is_nothing() -> None:
+def test_end_of_an_unstarted_writer_does_nothing() -> None:
     thread: WriterThread[int] = WriterThread("writer", Sink().write, 60)
     thread.add([0])
     thread.end()

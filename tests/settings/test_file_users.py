@@ -134,7 +134,7 @@ def test_bad_user_is_refused_with_the_line_and_without_the_secret(tmp_path: Path
     assert "hush" not in str(refused.value)
 
 
-def test_passwords_that_others_can_read_are_noticed(tmp_path: Path) -> None:
+def test_passwords_readable_by_other_users_are_noticed(tmp_path: Path) -> None:
     path = write(tmp_path, 'ada = "a"')
     path.chmod(0o644)
     assert is_open_to_others(path)

@@ -148,7 +148,7 @@ def test_typed_source_writes_flags_and_numbers_with_their_types(kind: Kind, valu
     ("kind", "stored", "shown"),
     [(RATE, -1.0, None), (RATE, 5.0, 5), (RATE, 0.5, 0.5), (COUNT, 5, 5), (FLAG, True, True), (TEXT, "a", "a")],
 )
-def test_stored_value_is_shown_as_it_is_written(kind: Kind, stored: object, shown: object) -> None:
+def test_stored_value_is_shown_in_its_written_form(kind: Kind, stored: object, shown: object) -> None:
     assert kind.shown(stored) == shown
 
 
@@ -163,7 +163,7 @@ def test_stored_value_is_shown_as_it_is_written(kind: Kind, stored: object, show
         (7, "a number"),
     ],
 )
-def test_type_of_a_secret_value_shows_nothing_of_it(value: object, word: str) -> None:
+def test_type_of_a_secret_value_hides_the_value(value: object, word: str) -> None:
     assert type_word(value) == word
 
 

@@ -26,13 +26,13 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize(("scope", "text", "vhost", "pattern"), WRITTEN)
-def test_pattern_has_its_virtual_host_before_it(scope: str, text: str, vhost: str | None, pattern: str) -> None:
+def test_pattern_is_read_with_its_virtual_host(scope: str, text: str, vhost: str | None, pattern: str) -> None:
     assert placed(scope, text) == (vhost, pattern)
     assert place(scope, vhost, pattern) == text
     assert read_pattern(scope, text) == text
 
 
-def test_pattern_that_says_all_without_need_is_stored_without_it() -> None:
+def test_pattern_with_a_needless_prefix_is_stored_without_prefix() -> None:
     assert read_pattern("queue", "*/orders") == "orders"
     assert read_pattern("address", "*//logs/eu") == "logs/eu"
 

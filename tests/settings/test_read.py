@@ -29,7 +29,7 @@ from tests.support.setting_values import NUMBERS, TEXTS
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) -> None:
+def test_alias_is_read_under_the_own_name_and_remembered_as_given(name: str) -> None:
     word = read_arguments("q", {name: 50})[ALIASES[name]]
     assert word.alias == name
     assert word.raw == 50

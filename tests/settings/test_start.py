@@ -27,7 +27,7 @@ def test_default_of_a_start_up_setting_may_be_given(field: str) -> None:
         ("http", ["127.0.0.1:1"], "127.0.0.1:1"),
     ],
 )
-def test_start_up_setting_has_units_and_names_of_its_own(name: str, value: object, stored: object) -> None:
+def test_start_up_setting_has_its_own_units_and_names(name: str, value: object, stored: object) -> None:
     assert read_start(name, value) == stored
 
 

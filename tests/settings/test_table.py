@@ -63,7 +63,7 @@ def test_keys_of_policies_are_settings_or_have_no_effect() -> None:
 
 
 @pytest.mark.parametrize("setting", WITH_FIELD, ids=lambda setting: setting.name)
-def test_stored_value_is_shown_as_it_was_given(setting: Setting) -> None:
+def test_stored_value_is_shown_as_given(setting: Setting) -> None:
     given = TEXTS.get(setting.name, 7)
     stored = setting.resolved(read_arguments("q", {setting.name: given})[setting.name])
     assert str(setting.shown(stored)).lower() == str(given)

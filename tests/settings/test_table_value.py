@@ -24,7 +24,7 @@ NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in TEXTS)
 
 
 @pytest.mark.parametrize("value", ["50", b"50", 50.0, 50])
-def test_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None:
+def test_whole_number_may_be_a_text_as_in_qpid(value: object) -> None:
     assert read_arguments("q", {"qpid.max_count": value})["capacity-messages"].number == 50
 
 

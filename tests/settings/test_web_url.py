@@ -29,7 +29,7 @@ from penstock.settings.web_url import url_fault
         "https://auth.ex\u00e4mple/",
     ],
 )
-def test_url_that_is_refused_is_not_shown(url: str) -> None:
+def test_refused_url_is_not_shown(url: str) -> None:
     assert url_fault(url) == "must be a URL of http or https without user, query and fragment"
     assert url_fault(url, insecure=True) == url_fault(url)
 

@@ -374,7 +374,7 @@ def test_analysis_follows_the_chain_from_the_producers_to_the_slow_consumer(spar
         records_of(spark, tmp_path / "staged", Window(end=DAY - 5.0))
 
 
-def test_compressed_log_that_is_cut_is_reported_by_name(spark, tmp_path: Path) -> None:
+def test_truncated_compressed_log_is_reported_by_name(spark, tmp_path: Path) -> None:
     folder = write(tmp_path / "log", made_up(14))
     archive = folder / "flow-00000001.jsonl.gz"
     archive.write_bytes(archive.read_bytes()[:-500])
@@ -430,7 +430,7 @@ def test_compaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "archive").exists()
 
 
-def test_lines_that_are_no_records_are_counted_wherever_they_are(spark, tmp_path: Path) -> None:
+def test_lines_without_records_are_counted_at_all_positions(spark, tmp_path: Path) -> None:
     log = write(tmp_path / "log", made_up(17), torn=True)
     last = log / "flow-00000003.jsonl"
     text = '[1]\n{"v":1,"event":"depth","wall":"noon"}\n\n{"event":"dep\n' + last.read_text()

@@ -85,7 +85,7 @@ def test_borders_in_offsets_leave_out_the_start_and_have_the_end(broker, batch_o
         batch_of(subscribe=queue, startingOffsets=f'{{"{queue}": 10}}').partitions()
 
 
-def test_start_that_is_gone_is_an_error_or_a_warning(broker, batch_of, caplog):
+def test_missing_start_is_an_error_or_a_warning(broker, batch_of, caplog):
     queue = queue_of(broker, 5)
     broker.drain(queue, 3)
     given = {"subscribe": queue, "startingOffsets": f'{{"{queue}": 1}}'}
@@ -109,7 +109,7 @@ def test_borders_in_time_chain_without_a_gap_and_without_a_double(broker, queue,
     assert found[0] == [number for number, time in enumerate(times, 1) if time < times[3]]
 
 
-def test_queue_with_consumers_is_read_as_it_is(broker, batch_of):
+def test_queue_with_consumers_is_read_unchanged(broker, batch_of):
     queue = queue_of(broker, 5)
     with broker.connect() as connection:
         channel = connection.channel()
@@ -196,7 +196,7 @@ def test_lease_that_is_ended_while_a_slice_is_read_is_opened_again(broker, batch
     assert found == [1, 2, 3, 4, 5, 6]
 
 
-def test_message_that_is_gone_is_named_with_queue_range_and_remedy(broker, batch_of, stream_of, caplog):
+def test_missing_message_is_named_with_queue_range_and_remedy(broker, batch_of, stream_of, caplog):
     queue = queue_of(broker, 5)
     stream = stream_of(queue, "takes")
     reader = batch_of(subscribe=queue)
@@ -213,7 +213,7 @@ def test_message_that_is_gone_is_named_with_queue_range_and_remedy(broker, batch
     assert "planned messages 1 to 5" in caplog.text
 
 
-def test_messages_on_the_disk_that_are_gone_are_named_by_their_sequences(restarts, batch_of, open_reader):
+def test_missing_messages_on_the_disk_are_named_by_their_sequences(restarts, batch_of, open_reader):
     broker = restarts()
     queue = broker.declare(x_overflow="page", capacity_messages=4)
     broker.publish(queue, [b"%d" % number for number in range(1, 41)])
@@ -306,7 +306,7 @@ def pushed(*filters) -> tuple[Narrowing, list]:
     return narrowing, list(narrowing.push(filters))
 
 
-def test_filters_by_queue_and_sequence_are_applied_and_others_are_left():
+def test_filters_by_queue_and_sequence_are_applied_and_other_filters_left():
     time = EPOCH + timedelta(microseconds=7)
     other = [Not(EqualTo(("sequence",), 5)), EqualTo(("message_id",), "x"), EqualTo(("queue", "x"), "y")]
     taken = [In(("queue",), ("a", "b")), EqualTo(("queue",), "b"), GreaterThan(("sequence",), 4), IsNotNull(("queue",))]
@@ -329,7 +329,7 @@ def test_narrowed_ranges_are_read(broker, batch_of):
     assert read(reader) == [number for number, time in enumerate(times, 1) if time > times[4]]
 
 
-def test_reader_passes_for_one_without_filters_where_spark_does_not_push_them(batch_of):
+def test_reader_without_pushed_filters_looks_like_the_default_reader(batch_of):
     reader = batch_of(subscribe="q")
     assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
     assert list(pickle.loads(pickle.dumps(reader)).pushFilters([])) == []

@@ -93,7 +93,7 @@ def test_octets_of_a_batch_are_shared_as_well(broker, second_broker, open_reader
     assert abs(one - other) <= 1
 
 
-def test_share_of_each_broker_is_logged_and_shown_by_it(broker, second_broker, open_reader, caplog):
+def test_share_of_each_broker_is_logged_and_shown_there(broker, second_broker, open_reader, caplog):
     caplog.set_level(logging.INFO, "pyspark_penstock")
     two = TwoBrokers(broker, second_broker, open_reader, 100)
     two.fill(30, 300)

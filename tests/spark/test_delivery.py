@@ -236,7 +236,7 @@ def test_job_without_ids_falls_back_with_a_warning_or_is_refused(broker, queue, 
         mode_of(options(broker, queue, delivery="transactional"), False)
 
 
-def test_digest_is_that_of_the_rows_however_they_are_cut():
+def test_digest_of_rows_does_not_depend_on_their_cut():
     keys = pa.array(["a", None, "", "dd", None, "e"])
     whole = rows(0, 6, routing_key=keys)
     texts = set()

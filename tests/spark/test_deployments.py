@@ -134,7 +134,7 @@ def test_cluster_of_two_workers_reads_two_brokers_as_one_source(broker, second_b
     assert broker.depth(queue) == second_broker.depth(queue) == 0
 
 
-def test_declarative_pipeline_goes_on_in_its_second_run(broker, tmp_path):
+def test_declarative_pipeline_continues_in_the_second_run(broker, tmp_path):
     broker.declare(name="sales")
     project = tmp_path / "pipelines"
     shutil.copytree(ROOT / "examples" / "pipelines", project)

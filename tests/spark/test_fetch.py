@@ -112,7 +112,7 @@ def test_more_queues_than_a_request_may_have_are_read(broker, open_reader):
             channel.queue_delete(name)
 
 
-def test_block_that_is_no_answer_to_its_request_is_refused():
+def test_block_with_a_wrong_answer_is_refused():
     task = (Slice(Address("a", 1), "q", 1, 0, 3, 3), Slice(Address("a", 1), "r", 1, 5, 6, 1))
 
     def reads(*found: tuple[str, int, int]) -> Block:

@@ -126,7 +126,7 @@ def test_source_amqp_advises_no_option_that_it_lacks():
         ("endingOffsets", '{"orders": {"0": 23}}', 'has no partitions: write {"orders": 23}'),
     ],
 )
-def test_partitions_of_kafka_are_answered_with_the_form_without_them(name, value, sentence):
+def test_kafka_partitions_are_refused_with_the_form_without_partitions(name, value, sentence):
     with pytest.raises(OptionError, match=f"^option {name} = ") as refusal:
         read(ROWS[name], name, value)
     assert sentence in str(refusal.value)

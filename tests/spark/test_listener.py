@@ -137,7 +137,7 @@ def test_listener_travels_to_the_server_of_spark_connect(broker, query, log, lis
     assert len(log.messages) == 3
 
 
-def test_address_that_is_none_is_refused():
+def test_invalid_address_is_refused():
     with pytest.raises(OptionError, match="servers 'broker:x' must be host:port"):
         ProgressListener("broker:x")
 

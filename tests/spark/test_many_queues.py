@@ -239,7 +239,7 @@ def test_queues_with_long_names_are_read(crowd, open_reader):
 # Queues that come and go
 
 
-def test_queues_that_come_and_go_are_read_as_long_as_they_are_there(crowd, open_reader):
+def test_queues_that_come_and_go_are_read_while_present(crowd, open_reader):
     declare(crowd, devices(300))
     reader = open_reader(crowd, subscribePattern="device-.*", cursor="churn")
     start = reader.latestOffset(reader.initialOffset(), ALL)

@@ -136,7 +136,7 @@ def test_file_that_is_no_password_is_refused_without_its_text(tmp_path, octets, 
 
 
 @pytest.mark.parametrize("octets", [b" p\xc3\xa4ss ", b" p\xc3\xa4ss \n", b" p\xc3\xa4ss \r\n"])
-def test_password_is_the_line_as_it_is(tmp_path, octets):
+def test_password_is_the_unchanged_line(tmp_path, octets):
     path = tmp_path / "password"
     path.write_bytes(octets)
     assert read_password(str(path)) == " päss "
@@ -161,7 +161,7 @@ def test_password_in_the_file_is_in_no_object_that_travels_and_in_no_log(
     assert "first secret" not in caplog.text
 
 
-def test_table_stores_the_path_and_is_read_by_it(broker, queue, file, login):
+def test_table_stores_its_path_and_is_read_by_path(broker, queue, file, login):
     given = {"provider": "penstock", "subscribe": queue, "option.subscribe": queue, **login}
     comment = table_comment(given, TABLE_OPTIONS)
     assert str(file) in comment

@@ -41,7 +41,7 @@ def test_progress_without_a_latest_offset_of_ours_has_no_metrics(latest: object)
     assert source_metrics(source(latest, offset(orders=9))) == {}
 
 
-def test_offset_that_is_no_json_has_no_metrics() -> None:
+def test_offset_without_json_has_no_metrics() -> None:
     assert source_metrics(SimpleNamespace(endOffset="FileStreamSourceOffset", latestOffset=None)) == {}
 
 

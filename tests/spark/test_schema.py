@@ -46,7 +46,7 @@ def struct(ddl):
 
 
 @pytest.mark.parametrize("names", [DEFAULT_COLUMNS, ALL, ("value", "headers", "sequence")])
-def test_arrow_schema_is_the_one_that_spark_derives(names):
+def test_arrow_schema_equals_the_schema_derived_by_spark(names):
     derived = to_arrow_schema(struct(source_ddl(names)), timezone="UTC")
     assert arrow_schema(names).equals(derived, check_metadata=True)
 
@@ -66,7 +66,7 @@ def test_columns_are_chosen_by_name_in_order():
         ("value,value", "names a column twice"),
     ],
 )
-def test_columns_that_are_no_columns_are_refused(text, sentence):
+def test_unknown_columns_are_refused(text, sentence):
     with pytest.raises(ValueError, match="column") as refusal:
         columns(text)
     assert sentence in str(refusal.value)

@@ -45,7 +45,7 @@ def test_row_becomes_a_confirmed_message_with_its_properties(broker, queue):
     assert {each.delivery_mode for each in properties} == {2}
 
 
-def test_texts_and_slices_of_batches_are_sent_as_they_are(broker, queue):
+def test_texts_and_slices_of_batches_are_sent_unchanged(broker, queue):
     whole = pa.RecordBatch.from_pydict({"value": ["zero", "één", "two", "three"]})
     sender(broker, queue=queue).send(iter([whole.slice(1, 2), whole.slice(3, 0)]))
     assert broker.drain(queue, 2) == ["één".encode(), b"two"]
@@ -225,7 +225,7 @@ def test_block_of_rows_of_all_sizes_is_cut_and_a_very_large_row_goes_alone(broke
     ]
 
 
-def test_source_with_all_its_columns_is_written_as_it_is(broker, queue):
+def test_source_with_all_columns_is_written_unchanged(broker, queue):
     headers = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
     columns = {
         "queue": ["other"],
@@ -280,6 +280,6 @@ def test_header_without_a_name_is_refused(broker, queue):
         sender(broker, queue=queue).send(iter([batch]))
 
 
-def test_headers_that_are_no_json_fail_the_task_with_their_row(broker, queue):
+def test_headers_without_json_fail_the_task_with_their_row(broker, queue):
     with pytest.raises(PublishFailed, match=r"did not take row 1 of the task: 406 .*headers_json: row 1 is not JSON"):
         sender(broker, queue=queue).send(iter([rows(0, 2, headers_json=["{}", "{"])]))

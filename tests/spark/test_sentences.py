@@ -36,7 +36,7 @@ def shown(error: BaseException) -> str:
     return "".join(traceback.TracebackException(type(error), error, error.__traceback__, compact=True).format())
 
 
-def test_error_begins_with_its_sentence_and_ends_with_it():
+def test_error_begins_and_ends_with_the_sentence():
     with pytest.raises(CursorError) as raised:
         Source().plan()
     lines = shown(raised.value).strip().split("\n")

@@ -42,7 +42,7 @@ def positions(offset: dict) -> dict:
 # Growing and shrinking
 
 
-def test_added_queue_begins_at_the_start_and_the_others_go_on(broker, reader_of):
+def test_added_queue_begins_at_the_start_and_other_queues_continue(broker, reader_of):
     one, two, three = queue_of(broker, 5), queue_of(broker, 4), queue_of(broker, 3)
     first = reader_of("grows-1", subscribe=one)
     end = first.latestOffset(first.initialOffset(), ReadMaxRows(2))
@@ -80,7 +80,7 @@ def test_left_queue_keeps_its_position_is_reported_and_may_be_resumed(broker, re
     assert read(again, more, last) == [f"{two}-{n}" for n in (3, 4, 5)]
 
 
-def test_left_queue_is_settled_as_far_as_it_was_read(broker, reader_of):
+def test_left_queue_is_settled_up_to_the_read_position(broker, reader_of):
     one, two = queue_of(broker, 5), queue_of(broker, 5)
     both = reader_of("leaves-settled", subscribe=f"{one},{two}")
     end = both.latestOffset(both.initialOffset(), ReadMaxRows(4))

@@ -159,7 +159,7 @@ def test_commit_over_a_forgotten_connection_publishes_the_batch_once(broker, pro
     assert in_queue(broker, queue) == bodies(0, 15)
 
 
-def test_commit_that_waits_reports_the_gate_and_ends_with_it(broker, proxy, caplog, monkeypatch):
+def test_waiting_commit_reports_the_full_target_until_its_timeout(broker, proxy, caplog, monkeypatch):
     monkeypatch.setattr("pyspark_penstock.delivery.SAY_SECONDS", 0.2)
     queue = broker.declare(capacity_messages=20, stop_messages=20, hold_deadline=0)
     broker.publish(queue, bodies(100, 120))

@@ -40,7 +40,7 @@ def executor(version: str, data: bytes) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("name", TRAVELLERS)
-def test_object_arrives_as_it_was(name):
+def test_object_arrives_unchanged(name):
     sent = TRAVELLERS[name]
     arrived = pickle.loads(pickle.dumps(sent))
     assert type(arrived) is type(sent)

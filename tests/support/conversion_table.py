@@ -149,7 +149,7 @@ ROWS = [
     Row("message-id, uuid", message(message_id=Typed("uuid", UUID)),
         Properties(message_id="urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f")),
     Row("message-id, binary", message(message_id=b"\xff\x00"), Properties(headers={"x-message-id": b"\xff\x00"})),
-    Row("message-id of 300 octets", message(message_id=LONG), Properties(headers={"x-message-id": LONG})),
+    Row("message-id of 300 bytes", message(message_id=LONG), Properties(headers={"x-message-id": LONG})),
     Row("correlation-id, string", message(correlation_id="c"), Properties(correlation_id="c")),
     Row("correlation-id, binary", message(correlation_id=b"\xff"), Properties(headers={"x-correlation-id": b"\xff"})),
     Row("user-id", message(user_id=b"guest"), Properties(user_id="guest")),
@@ -165,7 +165,7 @@ ROWS = [
     Row("annotation x-basic-type", message(annotations={"x-basic-type": "t"}), Properties(type="t")),
     Row("application-properties", message(application={"n": 1, "s": "t"}), Properties(headers={"n": 1, "s": "t"})),
     Row("the same: arrays and tables", None, Properties(headers={"n": 1, "array": [1], "table": {"a": 1}})),
-    Row("the same: a key of 300 octets", message(application={LONG: 1, "n": 1}), None),
+    Row("the same: a key of 300 bytes", message(application={LONG: 1, "n": 1}), None),
     Row("annotations x-...", message(annotations={"x-mine": "a"}), Properties(headers={"x-mine": "a"})),
     Row("annotation x-opt-jms-dest and others", message(annotations={"x-opt-jms-dest": Typed(values.BYTE, 1)}),
         Properties(headers={"x-opt-jms-dest": 1})),
@@ -177,9 +177,9 @@ ROWS = [
         section(spec.AMQP_VALUE, "text")),
     Row("amqp-sequence", message(body=section(spec.AMQP_SEQUENCE, [1, 2])), Properties(type="amqp-1.0"),
         section(spec.AMQP_SEQUENCE, [1, 2])),
-    Row("type amqp-1.0, other octets", None, Properties(type="amqp-1.0"), b"hello"),
+    Row("type amqp-1.0, other bytes", None, Properties(type="amqp-1.0"), b"hello"),
     annotated("string", "text", "text"),
-    annotated("string of 300 octets", LONG, LONG),
+    annotated("string of 300 bytes", LONG, LONG),
     annotated("symbol", Symbol("text"), "text"),
     annotated("binary", b"\xff\x00", b"\xff\x00"),
     annotated("boolean", True, True),
@@ -243,7 +243,7 @@ def shown(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%SZ")
     if isinstance(value, str) and len(value) > 80:
-        return f'"{value[0]}..." ({len(value)} octets)'
+        return f'"{value[0]}..." ({len(value)} bytes)'
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f'"{value}"' if isinstance(value, str) else str(value)

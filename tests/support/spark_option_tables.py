@@ -154,8 +154,8 @@ MEANINGS = {
         ),
         (
             "`maxBytesPerTrigger`",
-            "half of the queues' capacity in octets",
-            "octets in one micro-batch, as the queue charges them (properties, body, overhead); one larger "
+            "half of the queues' capacity in bytes",
+            "bytes in one micro-batch, as the queue charges them (properties, body, overhead); one larger "
             "message still passes alone",
         ),
         (

@@ -36,7 +36,7 @@ TLS_NAMES = {"cacert": "cacertfile", "client_cert": "certfile", "client_key": "k
 @parameter(JSON)
 @click.pass_context
 def bench(context: click.Context, compare: tuple[Path, Path] | None, as_json: bool) -> None:
-    """Measure a broker: rates, latency, flow control, what clients do when it holds them.
+    """Measure a broker: rates, latency, flow control, and the behaviour of clients during a hold.
 
     Any broker that speaks AMQP 0-9-1 or 1.0 can be measured. The load is this package's client; `penstock` need not be
     the broker. A run declares a queue of its own and deletes it at the end. For example: penstock bench latency --rate
@@ -242,7 +242,7 @@ def latency(session: Session, loads: list[Load], queue: str) -> None:
 @loaded
 @shared
 def soak(session: Session, loads: list[Load], queue: str, pid: int | None) -> None:
-    """Send at a rate for hours, and tell how latency and the broker's memory drift.
+    """Send at a rate for hours, and report how latency and the broker's memory drift.
 
     The table compares the first tenth of the run with the last one. Latency is measured as by `penstock bench latency`.
     For example: penstock bench soak --for 8h --rate 200 --pid "$(pgrep -f 'penstock serve')" --json > soak.json
@@ -270,9 +270,9 @@ def _interval(seconds: float) -> float:
 @parameter(Field("timeout", TIMEOUT, seconds_from(0.5, 60), metavar="S"))
 @shared
 def survive(session: Session, hold: float, timeout: float | None) -> None:
-    """Hold every client library that is installed here, and tell what each does.
+    """Hold every client library that is installed here, and report the behaviour of each.
 
-    Each sends numbers one by one to a queue of four messages that nobody consumes. Then the queue is emptied, and each
+    Each sends numbers one by one to a queue of four messages without consumers. Then the queue is emptied, and each
     sends once more. `failed but came` counts messages that were reported as failed and arrived all the same; `lost`
     those that were confirmed and did not arrive. A broker other than Penstock refuses at the bound instead. For
     example: penstock bench survive --hold 60

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 ENTRY: Final = re.compile(r"line \d+, \w+\[\d+\]")
 """Position of an error in one entry of a file."""
-OTHERWISE: Final = ". With --dry-run all refused entries are told, and --skip-refused imports the others"
+OTHERWISE: Final = ". --dry-run lists all refused entries, and --skip-refused imports the other entries"
 
 
 @command("export")
 def export(
     file: Annotated[Path, option(kind=FILE, default="-")],
     here: Annotated[bool, "Export only the virtual host in --url, not all."],
-    for_rabbitmq: Annotated[bool, "Leave out keys of policies that RabbitMQ refuses."],
+    for_rabbitmq: Annotated[bool, "Omit keys of policies that RabbitMQ refuses."],
     as_json: Json,
     url: Url,
 ) -> None:
@@ -54,7 +54,7 @@ def export(
         print_result(as_json, {"file": str(file), "exported": counts}, f"{file}: {_counted(counts)}")
 
 
-SKIP: Final = "Leave out a kind, such as policies, or one entry, such as exchange:delays; may be given again."
+SKIP: Final = "Skip a kind, such as policies, or one entry, such as exchange:delays; may be repeated."
 SOURCES: Final = ("artemis", "qpid-java", "qpid-config")
 
 
@@ -62,10 +62,10 @@ SOURCES: Final = ("artemis", "qpid-java", "qpid-config")
 def import_(
     file: Annotated[Path, option(kind=FILE)],
     here: Annotated[bool, "Import entries without a virtual host into the one in --url."],
-    dry_run: Annotated[bool, "Change nothing; tell line by line what the import would do."],
+    dry_run: Annotated[bool, "Change nothing; list the effects of the import line by line."],
     skip: Annotated[tuple[str, ...], option(SKIP, "KIND[:NAME]")],
-    skip_refused: Annotated[bool, "Leave out what is refused, instead of the whole file, and tell it."],
-    streams_as_queues: Annotated[bool, "Make durable queues of streams, and tell what they lose."],
+    skip_refused: Annotated[bool, "Skip and list refused entries, instead of refusing the whole file."],
+    streams_as_queues: Annotated[bool, "Import streams as durable queues, and list the features that they lose."],
     detach: Annotated[bool, "Do not wait for the end: print the number of the job that imports."],
     source: Annotated[str | None, option("Convert another broker's file.", option="--from", choices=SOURCES)],
     output: Annotated[Path | None, "With --from, write the definitions to this file instead."],
@@ -114,8 +114,9 @@ check = click.Command(
     "check",
     params=[each for each in import_.params if each.name not in ("dry_run", "detach", "output")],
     callback=partial(cast("Any", import_.callback), dry_run=True, detach=False, output=None),
-    help="Tell line by line what an import of FILE would do, and change nothing.\n\nExit code 1: it would be refused. "
-    "The options are those of the import. For example: penstock definitions check broker.json",
+    help="List the effects of an import of FILE line by line, and change nothing.\n\n"
+    "Exit code 1: the import would be refused. The options are those of the import. "
+    "For example: penstock definitions check broker.json",
 )
 
 
@@ -142,7 +143,7 @@ def _decoded(file: Path) -> str:
     try:
         return _octets(file).decode()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at octet {error.start}") from None
+        raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def _converted(source: str, file: Path) -> Conversion:

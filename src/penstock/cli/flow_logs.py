@@ -41,9 +41,9 @@ def analyze(
     master: Annotated[str | None, option(MASTER, "URL")],
     memory: Annotated[str, option("Heap of the Spark driver.", "SIZE", default="1g")],
 ) -> None:
-    """Analyze flow logs: who was blocked, by which gate and why. A log of more than 4 MiB needs Spark and Java.
+    """Analyze flow logs: blocked producers, their gates and the reasons. A log of more than 4 MiB needs Spark and Java.
 
-    LOG is the directory of a flow log, a data directory, a file, or what `penstock logs compact` has written. The page
+    LOG is the directory of a flow log, a data directory, a file, or the output of `penstock logs compact`. The page
     is DIR/index.html, and the tables are Parquet in DIR/tables.
 
     For example: penstock flow analyze data/flow-log --queue a

@@ -69,10 +69,10 @@ PLACES: Final[dict[str, str]] = {
 }
 """Commands that are more than one operation, with their modules and functions."""
 GROUPS: Final = {
-    "store": "Back up, check and repair what a broker has stored.",
-    "tls": "Make certificates for development, and reload those of a running broker.",
+    "store": "Back up, check and repair the store of a broker.",
+    "tls": "Make certificates for development, and reload the certificates of a running broker.",
     "definitions": "Export definitions, check and import them: queues, exchanges, bindings, policies, users.",
-    "flow": "Analyze who was blocked, plan settings, and replay a recorded time with others.",
+    "flow": "Analyze blocked producers, plan settings, and replay a recorded time with other settings.",
     "logs": "Keep flow logs.",
 }
 """Groups besides the nouns of operations."""

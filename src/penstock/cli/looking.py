@@ -29,10 +29,10 @@ def why(
     as_json: Annotated[bool, option("Print the whole answer, for programs.", option="--json")],
     url: Url,
 ) -> None:
-    """Explain why nothing moves: the producers that QUEUE blocks, since when and why, and what the queue waits for.
+    """Explain blocks: the producers that QUEUE blocks, for how long and why, and the events that the queue waits for.
 
-    With an option, explain a connection, a channel, a link or a user: what blocks its producers, and why its consumers
-    get no messages. Without any: everything that is blocked, longest first, with advice. For example: penstock why
+    With an option, explain a connection, a channel, a link or a user: the gates that block its producers, and why its
+    consumers get no messages. Without any: all blocked producers, longest first, with advice. For example: penstock why
     """
     if sum(subject is not None for subject in (queue, connection, channel, link, user)) > 1:
         raise click.UsageError("give only one of QUEUE, --connection, --channel, --link and --user")
@@ -129,7 +129,7 @@ def _turns(turns: dict[str, Any], slowed: list[str]) -> str:
 # Settings in effect
 
 
-WOULD_HAVE: Final = "Show what a broker would have that starts with this settings file here, instead of asking one."
+WOULD_HAVE: Final = "Show the settings of a broker that would start with this file here, without a request to a broker."
 
 
 @command()

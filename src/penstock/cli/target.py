@@ -164,7 +164,7 @@ def read_profiles(path: Path) -> dict[str, dict[str, str]]:
         with path.open("rb") as file:
             octets = file.read(OCTETS_MAX + 1)
         if len(octets) > OCTETS_MAX:
-            raise ConfigError(f"'{path}' has more than {OCTETS_MAX:,} octets, which no file of profiles needs")
+            raise ConfigError(f"'{path}' has more than {OCTETS_MAX:,} bytes, which no file of profiles needs")
         found = tomllib.loads(octets.decode())
     except OSError as error:
         raise ConfigError(f"cannot read the profiles in '{path}': {error.strerror}") from None

@@ -45,7 +45,7 @@ def top(
     as_json: Annotated[bool, option("Print the broker's answers once, for programs.", option="--json")],
     url: Url,
 ) -> None:
-    """Show the queues live, blocked ones first: fill, rates, gates, and who blocks whom with advice.
+    """Show the queues live, blocked ones first: fill, rates, gates, and blocked producers with advice.
 
     Where the output is no terminal: print one picture and exit. The live picture needs `pip install
     'penstock[terminal]'`. For example: penstock top, or penstock top --order messages --once
@@ -81,7 +81,7 @@ def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
         say_json({"top": found, "why": why}, indent=2)
         return
     say(top_view.headline(found))
-    for line in top_view.blocked_lines(why) or ["nobody is blocked"]:
+    for line in top_view.blocked_lines(why) or ["no producer is blocked"]:
         say(line)
     everywhere = fields.get("everywhere") is True
     heads, rows = top_view.rows_of(found["items"], everywhere, width)

@@ -125,7 +125,7 @@ class TopScreen(App[int]):
         self._vhost = top["vhost"]
         self.query_one("#headline", Static).update(Text(top_view.headline(top)))
         blocked = top_view.blocked_lines(why)
-        text = Text("\n".join(blocked), STYLES["alarm"]) if blocked else Text("nobody is blocked", STYLES["good"])
+        text = Text("\n".join(blocked), STYLES["alarm"]) if blocked else Text("no producer is blocked", STYLES["good"])
         self.query_one("#blocked", Static).update(text)
         self._show_state()
         everywhere = self._fields.get("everywhere") is True

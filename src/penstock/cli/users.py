@@ -58,11 +58,11 @@ def add_user(
     tags: Annotated[str, option(TAGS, default="")],
     password_file: PasswordFile,
     password_env: PasswordEnv,
-    no_password: Annotated[bool, "Add a user who cannot log in with a password."],
+    no_password: Annotated[bool, "Add a user without a login by password."],
     as_json: Json,
     url: Url,
 ) -> None:
-    """Add user NAME, who may do nothing until `penstock permissions set`. The password is asked for.
+    """Add user NAME, without permissions until `penstock permissions set`. The password is asked for.
 
     For example: penstock users add anna --tags monitoring
     """

@@ -1,6 +1,6 @@
-"""Order of rows, and conditions on them: the same for lists of the broker and for columns that only a command computes.
+"""Order of rows, and conditions on rows: the same for lists of the broker and for columns that only a command computes.
 
-It imports nothing of the broker, so that commands start as fast as before.
+This module imports nothing of the broker, so that commands start fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TEST: Final = re.compile(r"([^=<>!~]+)(!=|>=|<=|=|>|<|!~|~)(.*)", re.DOTALL)
 
 
 class Condition(NamedTuple):
-    """Condition on a column: operators = and != compare with a value, ~ and !~ with an expression, others numbers."""
+    """Condition on a column: = and != compare with a value, ~ and !~ with an expression, all others with a number."""
 
     column: str
     operator: str
@@ -25,7 +25,7 @@ class Condition(NamedTuple):
 
 
 def condition_of(text: str) -> Condition:
-    """Return the condition that a text says, such as messages>9. Raises ConfigError."""
+    """Parse a condition, such as messages>9. Raises ConfigError."""
     match = TEST.fullmatch(text)
     if match is None:
         raise ConfigError(f"'{text}' is no test: write COLUMN=VALUE, COLUMN>NUMBER or COLUMN~EXPRESSION")
@@ -36,7 +36,7 @@ def condition_of(text: str) -> Condition:
 
 
 def number_of(text: str) -> float | None:
-    """Return the number that a text shows, with separators or as a percentage; None if it shows none."""
+    """Return the number in a text, with separators or as a percentage; None for another text."""
     try:
         return float(text.replace(",", "").replace("_", "").removesuffix("%"))
     except ValueError:
@@ -44,7 +44,7 @@ def number_of(text: str) -> float | None:
 
 
 def holds(condition: Condition, value: object, matches: Callable[[str], bool] | None) -> bool:
-    """Return whether a value meets a condition: numbers are compared as numbers, all else by its text.
+    """Return whether a value meets a condition: numbers are compared as numbers, other values by their texts.
 
     `matches` is the expression of the operators ~ and !~.
     """
@@ -64,7 +64,7 @@ def holds(condition: Condition, value: object, matches: Callable[[str], bool] | 
 
 
 def equals(value: object, wanted: str) -> bool:
-    """Return whether a value is what a text says; a missing one is - or nothing."""
+    """Return whether a value equals the value in a text; a missing value is written - or empty."""
     if value is None:
         return wanted in ("", "-")
     if isinstance(value, bool):
@@ -75,7 +75,7 @@ def equals(value: object, wanted: str) -> bool:
 
 
 def text_of(value: object) -> str:
-    """Return the text of a value as a condition compares it; a missing one has none."""
+    """Return the text of a value for comparison in conditions; empty for a missing value."""
     return "" if value is None else value if isinstance(value, str) else cell(value)
 
 

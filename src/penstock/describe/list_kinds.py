@@ -1,7 +1,7 @@
-"""Kinds of lists: which objects each has, in which order, and the table of their fields.
+"""Kinds of lists: the objects of each kind, their order, and the table of their fields.
 
 A kind yields references some at a time, so that long lists do not block (`ListKind.groups`). Kinds of other nouns are
-rows in `penstock.operations`; whoever lists them needs no more of them than the row.
+rows in `penstock.operations`; a list needs only the row of its kind.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ class ListKind(NamedTuple):
 
 
 def name_in_log(subject: object) -> str:
-    """Return the name of an object in log lines, commands and metrics, which differs from the name over HTTP for
-    clients.
-    """
+    """Return the name of an object in log lines, commands and metrics; over HTTP a client's name differs."""
     if isinstance(subject, Session):
         return subject.name
     if isinstance(subject, Connection):
@@ -92,7 +90,7 @@ def names_of(item: Item) -> tuple[str, ...]:
 
 
 def of_vhosts(its: Callable[[DescribedNode, VirtualHost], Collection[object]]) -> Callable[..., Groups]:
-    """Return the groups of a kind of which each virtual host has its own."""
+    """Return the groups of a kind with objects in each virtual host."""
 
     def groups(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
         for each in _hosts(node, vhost):
@@ -151,9 +149,7 @@ def _bindings(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
 
 
 def binding_groups(vhost: VirtualHost, with_default: bool) -> Groups:
-    """Yield the bindings of a virtual host by destination; `with_default` includes each queue for its default
-    binding.
-    """
+    """Yield the bindings of a virtual host by destination; `with_default` adds each queue's default binding."""
     for queues in vhost.roll.parts(QUEUES_AT_ONCE):
         for queue in queues:
             if not queue.deleted:
@@ -172,7 +168,7 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
 
 
 def binding_name(subject: Binding | Queue) -> str:
-    """Return the name of a binding in lists: that of its source, or of the queue of a default binding."""
+    """Return the name of a binding in lists: the source's name, or for a default binding the queue's name."""
     return subject.name if isinstance(subject, Queue) else subject.source.name
 
 
@@ -206,7 +202,7 @@ KINDS: Final[tuple[ListKind, ...]] = (
 """Kinds of objects that belong to virtual hosts and to connections."""
 
 
-# Who sees them, and what they cost
+# Visibility and cost of items
 
 
 def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
@@ -218,8 +214,8 @@ def seen_vhosts(node: DescribedNode, rules: Rules) -> list[VirtualHost]:
 def is_seen(node: DescribedNode, item: Item, rules: Rules, user: str) -> bool:
     """Return whether an item of a list is shown to a user, as RabbitMQ filters its lists by tag.
 
-    Connections, channels and consumers of others, and virtual hosts that the user may not enter, are shown to users
-    with the tag monitoring; objects in such virtual hosts to administrators.
+    Connections, channels and consumers of other users, and virtual hosts that the user may not enter, are shown to
+    users with the tag monitoring; objects in such virtual hosts are shown to administrators.
     """
     vhost, subject = item.vhost, item.subject
     if isinstance(subject, Connection):

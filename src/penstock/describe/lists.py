@@ -1,13 +1,13 @@
 """Lists: references first, then rows item by item, so that long lists do not block.
 
-`collected_steps` returns references to all objects of a kind (`describe/list_kinds.py`), `chosen_steps` those that a
-list is about, and `sorted_steps` has them in order. `Rows` converts a reference to a row. Clients of control operations
+`collected_steps` returns references to all objects of a kind (`describe/list_kinds.py`), `chosen_steps` selects the
+objects of a list, and `sorted_steps` sorts them. `Rows` converts a reference to a row. Clients of control operations
 request one page after another (`PagedLists`). An object that exists all the time is in exactly one page, because a list
 is stored between two pages. A client that requests a page again, or after 64 other lists, gets the objects that are at
 that position now.
 
-Most pages of queues are among the first. Such pages need neither all queues in order nor an object for each:
-`first_steps` keeps the best so far, and other queues cost one comparison.
+Most requested pages of queues are among the first pages. These pages need neither all queues in order nor an object for
+each queue: `first_steps` keeps the best queues so far, and each other queue costs one comparison.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Rank = tuple[Any, ...]
 
 
 class Best(Generic[T]):
-    """The objects with the lowest, or the highest, ranks of all offered objects; among equals the first."""
+    """The offered objects with the lowest or highest ranks; of equal ranks the earliest offered."""
 
     def __init__(self, count: int, highest: bool = False) -> None:
         self._count = count
@@ -70,7 +70,7 @@ class Best(Generic[T]):
         self._offered: int = 0
 
     def offer(self, rank: Rank, subject: T) -> None:
-        """Add an object, unless enough others precede it."""
+        """Add an object, unless enough offered objects precede it."""
         last = self._last
         if last is not None and (rank < last if self._highest else rank > last):
             return
@@ -80,7 +80,7 @@ class Best(Generic[T]):
             self._cut()
 
     def ranked(self) -> list[T]:
-        """Return the objects in order."""
+        """Return the objects in order of their ranks."""
         self._cut()
         return [subject for _, _, subject in self._best]
 
@@ -136,7 +136,7 @@ class Column:
         """Units of work per item."""
 
     def value(self, item: Item) -> object:
-        """Return the value of an item; None without one."""
+        """Return the value of an item; None for a missing value."""
         if self._number is None:
             return field_at(self._rows.of(item.subject), self.path)
         value = self._number.value(item.subject, reading(self._node))
@@ -162,7 +162,7 @@ class Column:
 def chosen_steps(
     work: WorkMeter, items: list[Item], is_chosen: Callable[[Item], bool], units: int
 ) -> Steps[list[Item]]:
-    """Return the items that a function chooses; it costs so many units of work for `LOOKED_AT_ONCE` items."""
+    """Return the items that a function selects; the function costs `work` units for `LOOKED_AT_ONCE` items."""
     chosen: list[Item] = []
     owed = 0
     for start in range(0, len(items), LOOKED_AT_ONCE):
@@ -209,7 +209,7 @@ def sorted_steps(work: WorkMeter, items: list[Item], keys: Sequence[Any], descen
 
 
 class Found:
-    """References of a list, or of one page of it, with the rows that are wanted of them."""
+    """References of a list or of one page, with the requested rows."""
 
     def __init__(self, rows: Rows, items: list[Item], total: int, filtered: int, following: int | None = None) -> None:
         self.rows = rows
@@ -244,7 +244,7 @@ class Found:
 
 
 class PagedList(PoolUnit):
-    """A list of which some pages have been shown."""
+    """A list of which some pages have been returned."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class PagedList(PoolUnit):
         fifths: int = 1,
         items: list[Item] | None = None,
     ) -> None:
-        """`items` are the items of a list in an order, which has no groups."""
+        """`items` are the sorted items of a list; a sorted list has no groups."""
         self.holder = STRANGER
         self.key: tuple[int, str, int] = (0, "", 0)
         """Number of the connection, kind of items, and number of the items shown."""
@@ -275,7 +275,7 @@ class PagedList(PoolUnit):
         self.holder = PoolHolder(user, "")
 
     def stored(self) -> int:
-        """Return the number of references that are kept until the next page, if there may be many."""
+        """Return the number of references kept until the next page, for lists that may be long."""
         return len(self._collected) if self.in_order else 0
 
     def page_steps(self, most: int, work: WorkMeter) -> Steps[list[Item]]:
@@ -317,7 +317,7 @@ class PagedLists:
     ) -> Steps[tuple[list[Item], int | None]]:
         """Return the page of a list after so many items, and the beginning of the next page, or None.
 
-        `begun` is the list if it is not kept.
+        `begun` is the list itself if the list is not stored.
         """
         kept = self.take(asker, what, after)
         if kept is not None:
@@ -332,7 +332,7 @@ class PagedLists:
         return items, begun.shown
 
     def take(self, asker: Connection | None, what: str, after: int) -> PagedList | None:
-        """Take a list whose next page begins after so many items; None if it is not kept."""
+        """Take a list whose next page begins after so many items; None for a forgotten list."""
         begun = self._begun.get((0 if asker is None else asker.number, what, after))
         if begun is not None:
             self._end(begun)
@@ -366,10 +366,10 @@ class PagedLists:
 
 
 class Search:
-    """The first queues in an order: those that are wanted, with their ranks."""
+    """The first queues in an order, with their ranks."""
 
     def __init__(self, count: int, backwards: bool) -> None:
-        """`backwards`: the last rank is first."""
+        """`backwards`: the highest rank is first."""
         self.best: Best[Queue] = Best(count, backwards)
         self.total: int = 0
         """Number of queues that exist for whom it is."""
@@ -377,14 +377,14 @@ class Search:
         """Number of the wanted ones."""
 
     def examine(self, queues: list[Queue], at: Reading) -> None:
-        """Offer the wanted ones of some queues, each with its rank, and count them."""
+        """Offer the requested queues among these, each with its rank, and count the requested queues."""
         raise NotImplementedError
 
 
 class QueueOrder(Search):
     """Order of queues by a number, and among equals by name; without a number by name.
 
-    Wanted are queues whose name contains a text in lower case, without those of the connection that asks.
+    Only queues whose name contains a text in lower case are returned, without queues of the requesting connection.
     """
 
     def __init__(
@@ -408,7 +408,7 @@ class QueueOrder(Search):
                 value = None if number is None else number.value(queue, at)
                 if isinstance(value, (int, float)):
                     best.offer((sign, value * sign, queue.name), queue)
-                else:  # No number is first of all, as in `key_of`.
+                else:  # A missing number is before all numbers, as in `key_of`.
                     best.offer((0.0, 0.0, queue.name), queue)
 
 

@@ -82,7 +82,7 @@ def word_of(gate: Gate) -> str:
 
 
 OPEN: Final = Road()
-"""Road of most queues: nothing is closed, and nobody is blocked."""
+"""Road of most queues: nothing is closed, and no producer is blocked."""
 OPEN_ROW: Final[Row] = OPEN.row(0.0)
 """Its row, which nobody changes."""
 

@@ -1,11 +1,9 @@
 """Driver of the broker: one turn delivers messages, dispatches effects and confirms.
 
-driver.receive(connection, data, now) ...  input that was read
-driver.begin(now)                     then once: a turn
-more = driver.run_turn()
-for connection in driver.take_pending_output(): write connection.take_output(), then driver.after_write(connection)
-driver.serve(now)                     behind the output, which others wait for: input of those who use much
-more |= driver.end_turn(seconds, now)
+driver.receive(connection, data, now) ...  input that was read driver.begin(now)                     then once: a turn
+more = driver.run_turn() for connection in driver.take_pending_output(): write connection.take_output(), then
+driver.after_write(connection) driver.serve(now)                     after the output of all: input of connections that
+use much more |= driver.end_turn(seconds, now)
 
 It has no socket, no clock and no randomness: the event loop supplies them.
 """
@@ -188,7 +186,7 @@ class BrokerDriver(ServedDriver):
         if self.tracer is not None:
             self.tracer.confirmed(confirming)
         if confirming and self.broker.has_dirty():
-            more = True  # Some answer requests by messages, which were enqueued after the deliveries of this turn.
+            more = True  # Some jobs answer requests by messages, which were enqueued after the deliveries of this turn.
         for link in self.broker.credits.take_changed():
             link.announce()
         unlink(ended)

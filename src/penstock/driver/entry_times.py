@@ -1,13 +1,14 @@
 """Entry times: seconds that entries of the event loop take, compared with the units of work that they count.
 
 Theory of operation. An entry is uninterrupted work of the loop for one client or one purpose: a share of a client's
-input, a step of a job or of an HTTP request. Its units are the broker's estimate of its cost. Work with an estimate
-that is far too low delays all clients, and its client would be served first again. So the loop's clock is read at the
-end of each entry. If the entry took much longer than its units, the thread's processor time is read as well, which does
-not depend on other load of the machine. The smaller of the two times counts.
+input, a step of a job or of an HTTP request. The units of an entry are the broker's estimate of its cost. Work with an
+estimate that is far too low delays all clients, and the client of that work would be served first again. So the loop's
+clock is read at the end of each entry. If the entry took much longer than its units, the thread's processor time is
+read as well, which does not depend on other load of the machine. The smaller of the two times counts.
 
-The difference is counted in units. So the turn ends, and the client is served after others. Its input then rests for
-`REST` times its debt, so that it delays other clients for at most a tenth of the time. The debt decays.
+The difference is counted in units. So the turn ends, and the client is served after other clients. The client's input
+then rests for `REST` times the client's debt, so that it delays other clients for at most a tenth of the time. The debt
+decays.
 
 Short entries with too few units charge no client. So a turn also ends when its entries have taken the time of its
 units, even if few were counted.
@@ -153,8 +154,7 @@ class EntryTimes:
     def end(self, kind: str, name: str = "") -> float:
         """End an entry and begin the next. Return the seconds beyond its units; usually 0.0.
 
-        These are counted in units, and logged with the name of the client. Without a name they are not logged for a
-        client.
+        These seconds are counted in units, and logged with the name of the client. Without a name no client is logged.
         """
         now = self.clock.now()
         seconds = now - self._began
@@ -229,7 +229,7 @@ RECENT_S: Final = 60.0
 
 
 class LongTurn:
-    """Turn: its seconds, its units of work, and the connection that cost most of them."""
+    """Turn: its seconds, its units of work, and the connection with most of the units."""
 
     __slots__ = ("seconds", "work", "connection", "connection_work")
 

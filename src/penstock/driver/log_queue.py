@@ -1,4 +1,4 @@
-"""Log queue: lines that wait for the event loop, and unexpected exceptions with one traceback for each place."""
+"""Log queue: lines that wait for the event loop, and unexpected exceptions, with one traceback per place."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ class LogQueue:
         self._limited = LimitedLines()
 
     def add(self, line: LogLine | str) -> None:
-        """Add a line with the present time: a template's, or free text. Beyond the limit of its id the line is only
-        counted.
-        """
+        """Add a line, of a template or free text, with the present time; only count it beyond the limit of its id."""
         entry = LogLine(line, {}) if isinstance(line, str) else line
         if self._limited.admit(entry, self._broker.now):
             self._append(entry)
@@ -44,7 +42,7 @@ class LogQueue:
     def _append(self, entry: LogLine) -> None:
         if len(self._lines) < LINES_KEPT:
             text = entry.text[:LINE_MOST]
-            if entry.fields.get("id") != OPENED:  # That line has both names.
+            if entry.fields.get("id") != OPENED:  # The client's own line has both names.
                 text = labelled(text, self._connections)
             entry.text = printable(text)
             entry.now = self._broker.now
@@ -97,7 +95,8 @@ class Failures(FailureReports):
     def report(self, what: str, error: Exception) -> InternalError:
         """See `FailureReports.report`.
 
-        The text of the error has only the type: the exception may quote data that the client must not see.
+        The text of the error contains only the type of the exception, whose message may quote data that the client must
+        not see.
         """
         self.count += 1
         kind = type(error).__name__

@@ -91,7 +91,7 @@ class Notifier:
             tracer.take()
 
     def _tell_lasting(self) -> None:
-        """Log and record the closings and blocks that were not reported at once and persist."""
+        """Log and record the closings and blocks that were not reported at once and have lasted."""
         now = self.broker.now
         for line in self._gate_lines.lasting(now):
             self.node.log(line)
@@ -99,7 +99,7 @@ class Notifier:
             self.node.recorder.tell_lasting(now)
 
     def tick(self) -> None:
-        """Log what is summed once a second."""
+        """Log the sums of a second."""
         self._tell_lasting()
         for line in self._gate_lines.tick():
             self.log_queue.add(line)

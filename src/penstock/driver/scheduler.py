@@ -1,13 +1,12 @@
 """Scheduler of a turn's work: input of connections in fair shares, and changes, jobs and reads in steps.
 
-scheduler.begin_turn()                 once a turn
-scheduler.receive(connection, data)    input that was read; handled at once, or later
-scheduler.serve()                      input that waits
-scheduler.run_jobs()                   some steps of changes, jobs and reads
-scheduler.look()                       some steps of the reads of onlookers, which are no part of a turn
+scheduler.begin_turn()                 once a turn scheduler.receive(connection, data)    input that was read; handled
+at once, or later scheduler.serve()                      input that waits scheduler.run_jobs()                   some
+steps of changes, jobs and reads scheduler.look()                       some steps of monitoring reads, which do not
+belong to a turn
 
-Changes are done one after the other. Jobs are long work that runs beside them, in slices: the job with the least units
-of work so far is next. Steps of a job that must not run beside a change are done in the line of changes.
+Changes run one after the other. Jobs are long work that runs beside changes, in slices: the job with the least units of
+work so far is next. Steps of a job that must not run beside a change run in the line of changes.
 
 Chores of the core (flow/work.py) are run by the broker in each turn.
 """
@@ -40,7 +39,7 @@ from penstock.management.jobs import Job
 
 
 class Run:
-    """Work in steps, with the connection that waits for it, and the job of which the steps are."""
+    """Work in steps, with the connection that waits for the work, and the job to which the steps belong."""
 
     def __init__(self, steps: Steps[None], connection: Connection | None, job: Job | None = None) -> None:
         self.steps = steps
@@ -177,7 +176,7 @@ class Scheduler:
                 run.connection = None
 
     def retry_held(self) -> None:
-        """Let each held job do a step, which finds out whether the job is still held. Called each second."""
+        """Run a step of each held job, to check whether the job is still held. Called each second."""
         for run in self._jobs:
             if run.job is not None:
                 run.job.retried = True
@@ -192,16 +191,16 @@ class Scheduler:
         self._run(self._asked, ASKING_SHARE)
 
     def look(self) -> bool:
-        """Run a slice of the monitoring reads; return whether any is done, so that its answer must be written.
+        """Run a slice of the monitoring reads; return whether a read is complete, so that its answer must be written.
 
         Called between turns, when all other output has been written.
         """
         return self._run(self._looking, LOOKING_SHARE)
 
     def _run(self, line: deque[Run], share: i64) -> bool:
-        """Run steps of the first in a line, and of the next when it is done, until the share is used up.
+        """Run steps of the first work in a line, then of the next work, until the share is used up.
 
-        The share is also used up when the time of its units has passed. Return whether any work is done.
+        The share is also used up when the time of its units has passed. Return whether any work is complete.
         """
         if not line:
             return False
@@ -232,7 +231,7 @@ class Scheduler:
             job = run.job
             assert job is not None
             if job.spent < self._served:
-                job.spent = self._served  # It is new, or has waited: that gives it no arrears.
+                job.spent = self._served  # A job that is new, or has waited, does not catch up on units.
             self._served = job.spent
             begun = work.done
             work.limit = begun + JOB_SLICE if begun + JOB_SLICE < end else end
@@ -300,14 +299,14 @@ class Scheduler:
         return ended
 
     def _writes_of(self, run: Run) -> WriteShare:
-        """Return the share of store writes of a job, or of a connection; without an open one, of all such changes."""
+        """Return the share of store writes of a job or an open connection; otherwise the share of all such changes."""
         if run.job is not None:
             return run.job.writes
         origin = None if run.connection is None else run.connection.origin
         return self._writes if origin is None else origin.writes
 
     def has_jobs(self) -> bool:
-        """Return whether any change, job or read may continue, besides those of onlookers."""
+        """Return whether any change, job or read may continue, monitoring reads excluded."""
         if self._asked or self._next_job() is not None:
             return True
         return len(self._changes) > 0 and self._writes_of(self._changes[0]).listener is None
@@ -318,7 +317,7 @@ class Scheduler:
 
 
 def _waiting_for(steps: Steps[None], connection: Connection | None) -> Run:
-    """Return work for which a connection waits: its input is not handled until then."""
+    """Return the work for which a connection waits: input of the connection is not handled before its end."""
     if connection is not None:
         connection.hold_input()
     return Run(steps, connection)

@@ -1,8 +1,8 @@
 """Progress of long work in steps: units done of all, and the requests to cancel, hold or isolate the work.
 
-Work and its runner share a `WorkProgress`. The work counts units, says by what it is held, and asks to be alone with
-the changes. The runner asks for cancellation, and does no step of held work. Work without a runner has a `WorkProgress`
-that nobody reads.
+Work and its runner share a `WorkProgress`. The work counts units, reports the reason of a hold, and requests to run in
+the line of changes. The runner requests cancellation, and runs no steps of held work. The `WorkProgress` of work
+without a runner is not read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WorkProgress:
         self.done = 0
 
     def check(self) -> None:
-        """Raise Cancelled (406) if the end of the work was asked for."""
+        """Raise Cancelled (406) if the end of the work was requested."""
         if self.cancelled_by:
             raise Cancelled(f"cancelled by user '{self.cancelled_by}'")
 
@@ -60,7 +60,7 @@ class WorkProgress:
 
 
 def alone(progress: WorkProgress, steps: Steps[Result]) -> Steps[Result]:
-    """Do steps of a job in the line of changes: no change of settings is in progress beside them."""
+    """Run steps of a job in the line of changes, so that no change of settings is in progress meanwhile."""
     progress.alone = True
     yield  # The runner resumes it at the head of the line.
     try:

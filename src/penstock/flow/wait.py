@@ -1,6 +1,6 @@
 """Wait: a pause of work in steps until an event, or for a time at most.
 
-Work that waits yields `Wait` where other work in steps yields None. Whoever runs the steps subscribes to the wait, and
+Work that waits yields `Wait` where other work in steps yields None. The runner of the steps subscribes to the wait, and
 runs the next step after the end of the wait, or after its time.
 """
 

@@ -1,10 +1,10 @@
 """Overview of all blocked producers with advice, longest first: `penstock why` without a name.
 
-For each gate it names the producer that is blocked longest, the number of others, the condition that the gate waits
-for, and advice for the operator. It covers the producers of all virtual hosts, HTTP and dead letters. Connections that
-are not read until the store takes their large messages follow, then those that are slowed by their own work, and queues
-with dead letters that have no way. Memory in reply queues, messages in pieces and published blocks comes last, with its
-holders.
+For each gate the overview names the longest blocked producer, the number of other producers, the condition that the
+gate waits for, and advice for the operator. Producers of all virtual hosts, HTTP and dead letters are covered. Next
+come connections that are not read until the store takes their large messages, connections slowed by their own work, and
+queues whose dead letters cannot be published. Memory in reply queues, messages in pieces and published blocks comes
+last, with its holders.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Blocked:
         self.senders: int = 0
 
     def add(self, sender: WaitingPublisher) -> None:
-        """Add a producer, and update the one that is blocked longest."""
+        """Add a producer, and update the longest blocked producer."""
         since = sender.entry(self.gate).since
         self.senders += 1
         if since is not None and (self.first is None or since < self.since):
@@ -51,7 +51,7 @@ class Blocked:
             self.since = since
 
     def lasts(self) -> bool:
-        """Return whether its first producer is still blocked after the examination of the others."""
+        """Return whether the first producer is still blocked after the examination of the other producers."""
         return self.first is not None and id(self.gate) in self.first.gates
 
 
@@ -63,7 +63,7 @@ def is_named(request: ControlRequest) -> bool:
 def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     """Return the gates that block producers, the longest block first, then connections slowed by their own work.
 
-    Advice names virtual hosts other than this one.
+    Advice names virtual hosts other than `vhost`.
     """
     broker = node.broker
     parked: list[Queue] = []
@@ -91,14 +91,14 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
         "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
         "memory": [each.as_dict() for each in held],
         "pools": pool_rows(broker, None),
-        "sentences": [*(sentences or ["nobody is blocked"]), *pools],
+        "sentences": [*(sentences or ["no producer is blocked"]), *pools],
     }
 
 
 def _blocked_gates(broker: Broker, parked: list[Queue]) -> Steps[list[Blocked]]:
     """Return the gates that block producers now, by their longest block.
 
-    Adds the queues that have dead letters without a way to `parked`.
+    Adds queues with dead letters that cannot be published to `parked`.
     """
     rows: dict[int, Blocked] = {}
     work = broker.work
@@ -121,7 +121,7 @@ def _blocked_gates(broker: Broker, parked: list[Queue]) -> Steps[list[Blocked]]:
 
 
 def _unread(node: Node) -> Steps[list[Connection]]:
-    """Return the connections that are not read, because the store has not written what they have sent."""
+    """Return the connections that are not read because the store has not written their large messages."""
     connections: list[Connection] = []
     for number, connection in enumerate(list(node.connections.values())):
         if connection.waits_for_store():

@@ -128,7 +128,7 @@ class ControlApi(Replies):
             row = self._row(connection, operation)
             size = message_format.body_bytes(content)
             self.broker.work.done += REQUEST_WORK
-            if operation != PUBLISH_BLOCK:  # Its rows are counted when they are taken.
+            if operation != PUBLISH_BLOCK:  # Rows of a block are counted when they are taken.
                 self.broker.work.done += size // OCTETS_A_UNIT
             _check_size(operation, size)
             if operation == PUBLISH_BLOCK:
@@ -179,7 +179,7 @@ class ControlApi(Replies):
             self.node.start_asking(steps, connection, row.how == LOOKS)
 
     def _start_job(self, row: Operation, request: ControlRequest, connection: Connection) -> None:
-        """Start the job of a request. With `detach` it is answered with the row of the job, else when it is done."""
+        """Start the job of a request; answer with its result, or with `detach` at once with the row of the job."""
         assert row.job is not None
         subjects = () if request.unread else row.job(self.node, request)
         detached = request.fields.pop(DETACH, None) is True
@@ -207,11 +207,11 @@ class ControlApi(Replies):
                 self.node.detach_job(job)
             yield from self.node.jobs.granted_steps(job)
             request.unread = b""
-        self._note_before(row, request)  # Again: the job may have waited.
+        self._note_before(row, request)  # Read again: the job may have waited.
         return (yield from job_steps(row, self.node, request))
 
     def _detach(self, request: ControlRequest, job: Job) -> None:
-        """Answer a request with the row of its job; the job answers no more."""
+        """Answer a request with the row of its job; the job itself then sends no answer."""
         self.answer(request, self.node.jobs.row(job))
         job.detached = True
 
@@ -222,9 +222,9 @@ class ControlApi(Replies):
         job.on_end = lambda: pool.give(job.holder, size)
 
     def _audited(self, row: Operation, request: ControlRequest, steps: Steps[Answer]) -> Steps[Answer]:
-        """Carry out an operation in steps, and record it when it is made."""
+        """Carry out an operation in steps, and record a completed operation in the audit trail."""
         if row.job is None:
-            self._note_before(row, request)  # Again: it waits for earlier changes.
+            self._note_before(row, request)  # Read again: the operation waited for earlier changes.
         answer = yield from steps
         self._audit(row, request, answer)
         return answer
@@ -234,7 +234,7 @@ class ControlApi(Replies):
             request.before = row.before(self.node, request)
 
     def _audit(self, row: Operation, request: ControlRequest, answer: Answer) -> None:
-        """Record an operation in the audit trail, if it changes anything."""
+        """Record an operation that changes state in the audit trail."""
         if request.connection is None or not row.audited:
             return
         after = answer if row.name == IMPORT else request.fields
@@ -242,7 +242,7 @@ class ControlApi(Replies):
 
     @override
     def answer(self, request: ControlRequest, answer: Answer) -> None:
-        """Reply with an object; encoding it is work as well."""
+        """Reply with an object; the encoding is counted as work."""
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self.reply(request, "application/json", body)
@@ -253,7 +253,7 @@ class ControlApi(Replies):
         self.node.start_asking(self._answer_in_steps(request, steps), request.connection)
 
     def _answer_in_steps(self, request: ControlRequest, steps: Steps[Answer], job: Job | None = None) -> Steps[None]:
-        """Carry out an operation in steps, and reply unless it replies by itself (None), or has been detached."""
+        """Carry out an operation in steps, and reply unless the operation replies by itself (None) or was detached."""
         declared = self.broker.durable_changes.durable_declarations
         try:
             answer = yield from steps
@@ -291,7 +291,7 @@ class ControlApi(Replies):
             self._put(queue, self.broker.formats.encode(_properties_for(request, content_type), body), len(body))
 
     def _reply_queue(self, request: ControlRequest) -> Queue | None:
-        """Return the queue for the replies to a requester; None without one, or if it may not publish there."""
+        """Return the queue for replies to a requester; None without one, or if the requester may not publish there."""
         name = request.reply_to or ""
         queue = request.vhost.default_route(name)
         try:
@@ -305,9 +305,9 @@ class ControlApi(Replies):
 
     @override
     def reply_block(self, request: ControlRequest, content_type: str, block: LargeBody) -> None:
-        """Put a block into the queue of its requester, as `reply` does: as a large message, which is never joined.
+        """Put a block into the queue of its requester like `reply`, as a large message whose pieces are never joined.
 
-        A small one is joined, and so is one for a queue that may write it to the store or pass it on.
+        A small block is joined, and so is a block for a queue that may store or republish it.
         """
         queue = self._reply_queue(request)
         if queue is None:
@@ -324,7 +324,7 @@ class ControlApi(Replies):
         self._put(queue, content, octets)
 
     def _put(self, queue: Queue, content: bytes, octets: i64) -> None:
-        """Put a reply with a body of so many octets into a queue, if it has room."""
+        """Put a reply with a body of so many bytes into a queue with room."""
         charge = octets + OVERHEAD
         if not queue.fits(charge):
             text = f"reply of {octets} bytes to queue '{queue.name}' dropped: it is at its capacity"
@@ -339,7 +339,7 @@ def _properties_for(request: ControlRequest, content_type: str) -> Properties:
 
 
 def _read_steps(row: Operation, request: ControlRequest, broker: Broker) -> Steps[None]:
-    """Read the fields of a long body. Raises PreconditionFailed (406) if it is invalid, or has unknown fields."""
+    """Read the fields of a long body. Raises PreconditionFailed (406) for an invalid body or unknown fields."""
     reader = JsonReader(request.unread)
     try:
         while not reader.step():
@@ -357,11 +357,11 @@ def _check_size(operation: str, size: i64) -> None:
     """Check the size of a request. Raises ContentTooLarge (311) if parsing would take long."""
     most = octets_max(operation)
     if size > most:
-        raise ContentTooLarge(f"a request for '{operation}' has {size:,} octets; the most is {most:,}")
+        raise ContentTooLarge(f"a request for '{operation}' has {size:,} bytes; the most is {most:,}")
 
 
 def _check_values(operation: str, body: bytes) -> None:
-    """Check the number of values in a request. Raises ContentTooLarge (311): values cost time, not octets."""
+    """Check the number of values in a request, by which its parsing time grows. Raises ContentTooLarge (311)."""
     values = body.count(b",") + body.count(b"[") + body.count(b"{")
     if values > REQUEST_VALUES:
         raise ContentTooLarge(
@@ -416,7 +416,7 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def _own_queue(request: ControlRequest) -> Queue | None:
-    """Return the reply queue of the requesting connection, if it is exclusive."""
+    """Return the reply queue of the requesting connection if the queue is exclusive."""
     queue = request.vhost.queues.get(request.reply_to or "")
     own = queue is not None and request.connection is not None and queue.owner is request.connection
     return queue if own else None
@@ -438,11 +438,11 @@ def _disk(disk: Disk, vhost: str, now: float) -> Row:
 
 
 def withdraw(request: ControlRequest) -> dict[str, object]:
-    """Take a publish back that is held: it is in no queue, and its confirm is a nack.
+    """Withdraw a held publish: the message enters no queue, and the confirm is a nack.
 
     Request: `channel` of the same connection, and `number`, the publish's number among its confirms from 1. Answer:
-    `withdrawn`; if False it is decided already, and its confirm has been sent or is about to be. Raises NotFound (404),
-    PreconditionFailed (406).
+    `withdrawn`; False if the publish is decided already, and the confirm was sent or will be sent at once. Raises
+    NotFound (404), PreconditionFailed (406).
     """
     channel, number = request.number("channel"), request.number("number")
     producer = _producer(request, channel)
@@ -453,7 +453,7 @@ def withdraw(request: ControlRequest) -> dict[str, object]:
 
 
 def begin(request: ControlRequest) -> dict[str, object]:
-    """Begin a session of a lane on a channel with confirms that has published nothing yet (decision 106).
+    """Begin a session of a lane on a channel with confirms and without publishes (decision 106).
 
     Request: `channel` of the same connection, `producer`, `lane`, `epoch`, `window`, and `named` if the producer's id
     is a lasting name. Answer: `known`, `taken`, `refused`. Raises NotFound (404), PreconditionFailed (406), and as

@@ -1,4 +1,4 @@
-"""Sentences of `penstock why` about the dead letters of a queue: those that wait, have no way, or were lost."""
+"""Sentences of `penstock why` about the dead letters of a queue: waiting, without a target, or lost."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from penstock.settings.table import AT_LEAST_ONCE, AT_MOST_ONCE
 
 
 def has_parked(queue: Queue) -> bool:
-    """Return whether a queue has dead letters without a way."""
+    """Return whether a queue has dead letters without a target."""
     letters = publisher_of(queue)
     return letters is not None and len(letters.parked) > 0
 
 
 def parked_line(queue: Queue) -> str:
-    """Return the sentence about dead letters of a queue that have no way; the queue has some."""
+    """Return the sentence about the dead letters without a target of a queue that has such letters."""
     letters = publisher_of(queue)
     assert letters is not None
     count = len(letters.parked)
@@ -29,7 +29,7 @@ def parked_line(queue: Queue) -> str:
 
 
 def sentences(queue: Queue, broker: Broker) -> list[str]:
-    """Return the sentences about the dead letters of a queue; none if there is nothing to say."""
+    """Return the sentences about the dead letters of a queue; empty without dead letters to report."""
     lines: list[str] = []
     letters = publisher_of(queue)
     if letters is not None and letters.outbox:

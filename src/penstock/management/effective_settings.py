@@ -51,7 +51,7 @@ HIDDEN_WORK: Final = 20
 def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     """Return a queue's settings: each with its value (None is no limit, or for ever), and its source.
 
-    A row with `hides` has the weaker sources, each with the value that it gives. Features of the declaration are last.
+    The `hides` of a row are the weaker sources, each with its value. Features of the declaration are last.
     """
     rows = _settings_of(broker, queue)
     settings = queue.settings
@@ -118,7 +118,7 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
 
 
 def _overflow(queue: Queue, chosen: SettingValue | None) -> dict[str, object]:
-    """Return the row of the policy at the capacity, which need not be the one that is set."""
+    """Return the row of the overflow policy at the capacity, which may differ from the configured one."""
     policy = queue.settings.overflow
     if chosen is None or chosen.text == policy.name:
         row = _row("overflow", policy.name, chosen, "default")
@@ -130,7 +130,7 @@ def _overflow(queue: Queue, chosen: SettingValue | None) -> dict[str, object]:
 
 
 def hidden_steps(broker: Broker, queues: list[Queue], values: dict[str, SettingValue]) -> Steps[list[str]]:
-    """Return sentences on settings of these queues that have no effect, each with the source that is stronger.
+    """Return sentences on settings of these queues that have no effect, each with the stronger source.
 
     A setting that only more specific patterns hide is reported if they hide it for all queues.
     """
@@ -154,7 +154,7 @@ def hidden_steps(broker: Broker, queues: list[Queue], values: dict[str, SettingV
 def hidden(
     broker: Broker, queue: Queue, settings: Settings, values: dict[str, SettingValue]
 ) -> list[tuple[str, SettingValue]]:
-    """Return those of these settings that another value is in effect of at a queue, each with that value."""
+    """Return the settings that another value overrides at a queue, each with the value in effect."""
     effective = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     effective, _ = limiting(queue.name, effective)
     rows: list[tuple[str, SettingValue]] = []
@@ -173,7 +173,7 @@ def hidden(
 
 
 def _instead(values: dict[str, SettingValue], mark: str, limit: Level) -> SettingValue | None:
-    """Return the number that is in effect instead of a percentage; None if that is, in any unit with a `limit`."""
+    """Return the number in effect instead of a percentage; None if the percentage is in effect in any limited unit."""
     share, value = values.get(f"{mark}-percent"), None
     for unit in ("messages", "bytes"):
         if limit.as_dict()[unit] is not None:
@@ -184,18 +184,18 @@ def _instead(values: dict[str, SettingValue], mark: str, limit: Level) -> Settin
 
 
 def hidden_sentence(value: SettingValue, source: str, queues: list[str]) -> str:
-    """Return the sentence that a setting has no effect on queues, with the source that is stronger."""
+    """Return the sentence that a setting has no effect on queues, with the stronger source."""
     advice = "" if value.override or value.origin == POLICY else "; `set --override` is stronger than all"
     return f"{value.alias}={shown(value.raw)} has no effect on queue {some(queues)}: {source} is stronger{advice}"
 
 
 def some(names: list[str]) -> str:
-    """Return the first names of a list, and the number of the others."""
+    """Return the first names of a list, and the number of further names."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
 def source_of(value: SettingValue) -> str:
-    """Return a value as given, with its source before."""
+    """Return a value as given, preceded by its source."""
     given = f"{value.alias}={shown(value.raw)}"
     return f"argument {given}" if value.origin == ARGUMENT else f"{value.source()}: {given}"
 
@@ -205,8 +205,8 @@ def scope_settings(
 ) -> list[dict[str, object]]:
     """Return all settings of a scope other than queue, for a name, in the order of the documentation.
 
-    `given` are those of one connection; `vhost` is that of an exchange. Raises PreconditionFailed (406) if two
-    sources contradict each other.
+    `given` are the settings of one connection; `vhost` is the virtual host of an exchange. Raises PreconditionFailed
+    (406) if two sources contradict each other.
     """
     values = broker.table.resolve(scope, name, vhost) | (given or {})
     limits = broker.table.limits(scope, name, given, vhost)
@@ -226,7 +226,7 @@ def scope_settings(
 
 
 def _default(broker: Broker, scope: str, name: str, limits: Limits) -> tuple[object, str]:
-    """Return the value of a setting that was not given, None for no limit or for ever, and where it comes from."""
+    """Return the default of a setting, None for no limit or for ever, and the origin of the default."""
     if name == "capacity-bytes" and scope == BROKER:
         return broker.defaults.capacity_bytes, "default of a queue without a setting"
     if name.startswith("memory-"):

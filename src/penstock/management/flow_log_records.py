@@ -1,12 +1,11 @@
 """Recorder of the flow log: makes records as dictionaries, from the same effects as the log lines.
 
-Theory of operation. Gate transitions and blocks have one record each, while they are few or last (brief_spells.py).
-Others are summed, as are events that may occur with every message (refusals, losses, expired confirms): one record a
-second for each producer, gate and cause, with its count.
-Depths and counts are sampled once a second (flow_log_samples.py). So the number of records per second is bounded by
-the producers and queues, not by the messages. Events use the shares of users and virtual hosts (flow_log_shares.py);
-samples do not. docs/flow-log.md documents the schema, `penstock.logs.flowlog`
-defines it, and the writer of the records adds its version.
+Theory of operation. Gate transitions and blocks have one record each while they are rare or long (gate_lines.py). All
+other spells are summed, as are events that may occur with every message (refusals, losses, expired confirms): one
+record a second for each producer, gate and cause, with its count. Depths and counts are sampled once a second
+(flow_log_samples.py). So the number of records per second is bounded by the producers and queues, not by the messages.
+Events use the shares of users and virtual hosts (flow_log_shares.py); samples do not. docs/flow-log.md documents the
+schema, `penstock.logs.flowlog` defines it, and the writer of the records adds its version.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ LOOKED_AT_A_UNIT: Final = 10
 
 
 def user_of(producer: WaitingPublisher | None) -> str:
-    """Return the user of a publisher; empty for one without a connection."""
+    """Return the user of a publisher; empty for a publisher without a connection."""
     return "" if producer is None or producer.writes is None else producer.writes.user
 
 
 def author_of(gate: Gate, producer: WaitingPublisher | None = None) -> Author:
-    """Return whose share an event at a gate uses: the publisher's user's, else the virtual host's."""
+    """Return the owner of the share that an event at a gate uses: the publisher's user, else the virtual host."""
     return Author(user_of(producer), text_of(gate).vhost(gate) or "")
 
 
@@ -185,7 +184,7 @@ class Recorder:
         self._append_single(Author(user, ""), record)
 
     def query(self, query: str, cursor: CursorState, fields: Record) -> None:
-        """Record the progress of a query at a cursor of its own: the last one of a second."""
+        """Record the progress of a query at a cursor of its own: the last progress of a second."""
         key, now = f"query {query} {id(cursor)}", self.broker.now
         record: Record = {**self._at("query", now), "query": query, **fields}
         author = Author(cursor.user, str(fields.get("vhost", "")))
@@ -195,7 +194,7 @@ class Recorder:
             self.shares.sum_of(author, now).count += 1
 
     def slowed(self, began: list[Wait], ceased: list[Wait]) -> None:
-        """Record connections that became slowed by their own work, or ceased to be."""
+        """Record connections that became slowed by their own work, or stopped being slowed."""
         for event, number, waits in (("blocked", "PST-1016", began), ("unblocked", "PST-1017", ceased)):
             for wait in waits:
                 name, author = wait.connection.name(), Author(wait.connection.user, "")
@@ -207,7 +206,7 @@ class Recorder:
                     self._append_shared(author, record)
 
     def tell_lasting(self, now: float) -> None:
-        """Record the closings and blocks that were not recorded when they began and last."""
+        """Record closings and blocks that were not recorded at their beginning, and have lasted."""
         for each in self._closings.lasting(now):
             if each.closing is not None:
                 self._crossed(each.closing)
@@ -259,7 +258,7 @@ class Recorder:
         return len(self._records) > 0 or self._lost > 0
 
     def take(self) -> list[Record]:
-        """Take the records; the caller owns them."""
+        """Take the records; the caller owns the list."""
         records = self._records
         if records:
             self._records = []
@@ -271,9 +270,9 @@ class Recorder:
         return records
 
     def since(self, after: int) -> tuple[list[Record], int]:
-        """Return at most `WATCH_PAGE` records after number `after`, and the number of the last one looked at.
+        """Return at most `WATCH_PAGE` records after number `after`, and the number of the last record examined.
 
-        Those that are gone are one record `lost`.
+        Records that are no longer in memory are reported as one record `lost`.
         """
         first = self.taken - len(self.recent)
         start = min(max(after, first), self.taken)
@@ -290,7 +289,7 @@ class Recorder:
         return {**self._at("lost", self.broker.now), "count": count, "cause": cause}
 
     def _of_gate(self, event: str, number: str, gate: Gate, now: float) -> Record:
-        """Return the beginning of a record of an event at a gate that has a log id."""
+        """Return the first fields of a record of an event at a gate with a log id."""
         record = record_of_gate(event, gate, now, self.wall_offset)
         record["id"] = number
         return record
@@ -300,7 +299,7 @@ class Recorder:
         return self.shares.admits(author_of(spell.gate, spell.producer), self.broker.now)
 
     def _append_spell(self, author: Author, record: Record, begins: bool) -> None:
-        """Append the record of a beginning that was admitted, or of its end, for which the beginning has paid."""
+        """Append the record of an admitted beginning, or of its end; the beginning is charged for both."""
         if begins:
             self.shares.spend(author, record, self.broker.now, 2)
         self._append(record)
@@ -324,7 +323,7 @@ class Recorder:
         record = self._sums.get(key)
         if record is None:
             author, now = author_of(gate, producer), self.broker.now
-            if not self.shares.is_used_up(author, now):  # Records are built for nothing else: a fan-out has thousands.
+            if not self.shares.is_used_up(author, now):  # Only then is the record built: a fan-out causes thousands.
                 record = record_of_gate(event, gate, now, self.wall_offset)
                 record.update({"producer": producer.name, "cause": cause, "count": 0, "count_bytes": 0})
             if record is None or not self.shares.spend(author, record, now):

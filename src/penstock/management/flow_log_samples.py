@@ -1,9 +1,9 @@
-"""Samples of the flow log: each second the traffic of each queue, every ten seconds that of producers and consumers.
+"""Samples of the flow log: the traffic of each queue every second, and of producers and consumers every ten seconds.
 
-Theory of operation. The core only counts. A look at a queue takes the differences since the look before, so a record
-has the number of seconds that it covers. A queue to which nothing has happened has no record. A round over all
-producers and consumers begins every `ROUND_S` seconds. It is done in slices, and ends with records of the busiest ones.
-So the number of records is bounded, and so is the work of a tick (`LOOKED_AT` of each).
+Theory of operation. The core only counts. A sample of a queue has the differences since the queue's previous sample, so
+a record has the number of seconds that it covers. An unchanged queue has no record. A round over all producers and
+consumers begins every `ROUND_S` seconds. A round is done in slices, and ends with records of the busiest producers and
+consumers. So the number of records and the work of a tick (`LOOKED_AT` of each kind) are bounded.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ Record = dict[str, object]
 
 
 def record_at(event: str, now: float, wall_offset: float) -> Record:
-    """Return the beginning of a record: its event and both times, from monotonic seconds."""
+    """Return the first fields of a record: its event and both times, from monotonic seconds."""
     return {"event": event, "wall": round(now + wall_offset, 6), "mono": round(now, 6)}
 
 
 def record_of_gate(event: str, gate: Gate, now: float, wall_offset: float) -> Record:
-    """Return the beginning of a record about a gate."""
+    """Return the first fields of a record about a gate."""
     return {**record_at(event, now, wall_offset), **gate_fields(gate)}
 
 
 class Busy:
-    """A producer, or a consumer, with the messages that it moved in a round."""
+    """A producer or consumer, with the messages moved in a round."""
 
     def __init__(self, name: str, messages: i64, bytes: i64, queue: Queue | None, query: str, prefetch: i64) -> None:
         self.name = name
@@ -65,7 +65,7 @@ class Busy:
 
 
 def _take(look: LastLook, queue: Queue, now: float) -> None:
-    """Take the state of a queue into a look."""
+    """Copy the state of a queue into a sample."""
     counters = queue.counters
     look.at = now
     look.messages = queue.depth_messages()
@@ -81,7 +81,7 @@ def _take(look: LastLook, queue: Queue, now: float) -> None:
 
 
 class Sampler:
-    """The samples of one broker."""
+    """The sampler of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -134,7 +134,7 @@ class Sampler:
         look.refused_bytes += bytes
 
     def tick(self, wall_offset: float) -> list[Record]:
-        """Return the samples of this second; `wall_offset` leads from monotonic seconds to those since 1970."""
+        """Return the samples of this second; `wall_offset` converts monotonic seconds to seconds since 1970."""
         self._wall_offset = wall_offset
         self._senders_left = LOOKED_AT
         if not self._to_look_at:
@@ -158,8 +158,8 @@ class Sampler:
         last = counters.last_look
         if last is None:
             if queue.tail == 0 and queue.gate.open:
-                return  # Nothing has happened to it: an idle queue has no state of a look.
-            last = LastLook(self._ticked_at)  # It was declared since.
+                return  # The queue is unchanged: an idle queue has no sampled state.
+            last = LastLook(self._ticked_at)  # The queue was declared since the last sample.
             counters.last_look = last
         messages, size = queue.depth_messages(), queue.depth_bytes()
         came = queue.tail - last.tail
@@ -192,7 +192,7 @@ class Sampler:
         if gate.blocked:
             self._record_blocked(gate, record)
         record.update({"waiting": gate.in_line(), "consumers": len(queue.consumers)})
-        # What has left is what came, less what the depth has grown by.
+        # Departures are arrivals less the growth of the depth.
         came, left_bytes = queue.tail - last.tail, counters.removed_bytes - last.removed_bytes
         record["seconds"] = round(now - last.at, 6)
         record["in_messages"] = int(came)
@@ -212,8 +212,8 @@ class Sampler:
     def _record_blocked(self, gate: Gate, record: Record) -> None:
         """Record the outstanding publishes of blocked producers, unless these are too many for this second.
 
-        These are the most unconfirmed publishes of one of them, those on credit excluded, and the held publishes of
-        all.
+        The record has the most unconfirmed publishes of one producer, without publishes on credit, and the held
+        publishes of all.
         """
         if len(gate.blocked) > self._senders_left:
             return
@@ -323,7 +323,7 @@ class Sampler:
                 name = consumer.session.name
                 self._busy_consumers.append(Busy(name, moved, 0, queue, "", consumer.prefetch))
         for cursor in queue.cursors:
-            if cursor.lease is None:  # A lease settles nothing.
+            if cursor.lease is None:  # A lease does not settle messages.
                 self._examine_cursor(queue, cursor)
 
     def _examine_cursor(self, queue: Queue, cursor: CursorState) -> None:
@@ -331,7 +331,7 @@ class Sampler:
         settled = int(cursor.positions[queue.name].settled)
         before = self._cursors.get(key)
         if before is None and len(self._cursors) >= TARGETS_MOST:
-            self._cursors.clear()  # Cursors that are gone; the others begin again.
+            self._cursors.clear()  # Removed cursors are dropped; the remaining cursors begin again.
         self._cursors[key] = settled
         if before is not None and settled > before:
             query = "" if cursor.room is None else cursor.room.query.name
@@ -364,7 +364,7 @@ class Sampler:
         self._rest = Busy("", 0, 0, None, "", 0)
 
     def _record_producer(self, busy: Busy, seconds: float) -> None:
-        """Record a producer: once for each queue that it published to, in the proportion of the samples."""
+        """Record a producer once for each of its target queues, in the proportion of the samples."""
         now = self.broker.now
         targets = self._targets.get(busy.name)
         parts: list[tuple[Queue | None, int]] = [(None, 1)]

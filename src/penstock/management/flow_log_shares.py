@@ -1,9 +1,9 @@
-"""Shares of the flow log: what each user, or virtual host, may write, and sums of the events beyond it.
+"""Shares of the flow log: the bytes that each user or virtual host may write, and sums of events beyond the share.
 
-Theory of operation. The oldest file of the log is deleted, so without shares one user could replace the history of all.
-An event of a publisher counts for its user. An event of a gate, which has no user, counts for its virtual host. Single
-records use half of an allowance, so that sums by producer and gate go on when a gate opens and closes very often.
-Beyond the whole allowance events are counted only, in one record a second for each user and virtual host.
+Theory of operation. The oldest file of the log is deleted, so without shares one user could displace the history of all
+users. An event of a publisher counts for its user. An event of a gate, which has no user, counts for its virtual host.
+Single records use half of an allowance, so that sums by producer and gate go on when a gate opens and closes very
+often. Beyond the whole allowance events are only counted, in one record a second for each user and virtual host.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Author(NamedTuple):
     vhost: str
 
     def key(self) -> str:
-        """Return the key of its share; a user has one share in all virtual hosts."""
+        """Return the key of the share; a user has one share in all virtual hosts."""
         return f"user {self.user}" if self.user else f"vhost {self.vhost}"
 
 
@@ -79,7 +79,7 @@ class FlowLogShares:
         self._sums: dict[Author, EventSum] = {}
 
     def resize(self, octets: int) -> None:
-        """Set the shares of a log whose files have so many octets together."""
+        """Set the shares of a log whose files together may have so many bytes."""
         self.allowance.burst = max(octets // PART_OF_LOG, LEAST_OCTETS)
         self.allowance.rate = self.allowance.burst / FILLED_S
 
@@ -92,7 +92,7 @@ class FlowLogShares:
         return self.allowance.left(author.key(), now) < RECORD_OCTETS
 
     def spend(self, author: Author, record: dict[str, object], now: float, times: int = 1) -> bool:
-        """Take the octets of a record, as many times, from its author's share; return False beyond the share."""
+        """Charge the bytes of `times` equal records to their author's share; return False beyond the share."""
         if self.is_used_up(author, now):
             return False
         return self.allowance.spend(author.key(), times * len(json.dumps(record)), now)

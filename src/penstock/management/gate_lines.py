@@ -1,6 +1,6 @@
-"""Log messages of gates in the form of Broker-J's operational log: one by one while they are few, else summed.
+"""Log messages of gates in the form of Broker-J's operational log: one by one while they are rare, otherwise summed.
 
-`Spells` decides which are logged one by one. Sums are one line a second for each gate.
+`Spells` decides which spells are logged one by one. Sums are one line a second for each gate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Key = tuple[int, int]
 
 
 class Spell:
-    """A closing of a gate, or a block of a producer at it, that has begun."""
+    """A closing of a gate, or a block of a producer at a gate, that has begun."""
 
     __slots__ = ("gate", "since", "producer", "closing")
 
@@ -111,14 +111,14 @@ class Spells:
         opening."""
 
     def cross(self, crossing: GateTransition) -> bool:
-        """Begin or end the spell of a gate that closed or opened; return whether that is to be logged now."""
+        """Begin or end the spell of a gate that closed or opened; return whether the transition is to be logged now."""
         key = (id(crossing.gate), 0)
         if crossing.closed:
             return self.begin(key, Spell(crossing.gate, crossing.now, None, crossing))
         return self.end(key, crossing.now)
 
     def begin(self, key: Key, spell: Spell) -> bool:
-        """Begin a spell; return whether its beginning is to be logged now."""
+        """Begin a spell; return whether the beginning is to be logged now."""
         if self._is_rare(key, spell) and self._reported < TOLD_A_SECOND and self._has_room(spell):
             self._reported += 1
             return True
@@ -129,7 +129,7 @@ class Spells:
         return self._admits is None or self._admits(spell)
 
     def _is_rare(self, key: Key, spell: Spell) -> bool:
-        """Count a spell; return whether its subject has few of them."""
+        """Count a spell; return whether spells of the subject are rare."""
         first, begun = self._begun.get(key, (spell, 0))
         if not begun and len(self._begun) >= SUBJECTS_KEPT:
             return False
@@ -138,7 +138,7 @@ class Spells:
         return begun + 1 + before <= self._at_once
 
     def end(self, key: Key, now: float) -> bool:
-        """End a spell; return whether that is to be logged. Otherwise it is summed."""
+        """End a spell; return whether the end is to be logged. Otherwise the spell is summed."""
         spell = self._unreported.pop(key, None) or self._without_room.pop(key, None)
         if spell is None:
             done = self._sums.pop(key, None)
@@ -157,7 +157,7 @@ class Spells:
         return False
 
     def lasting(self, now: float) -> list[Spell]:
-        """Take the spells whose beginning is to be logged because they last, oldest first."""
+        """Take the spells whose beginning is to be logged because they have lasted, oldest first."""
         spells: list[Spell] = []
         untold = self._unreported
         while untold and self._reported < TOLD_A_SECOND:
@@ -173,7 +173,7 @@ class Spells:
         return spells
 
     def tick(self) -> list[SpellSum]:
-        """Begin a second; return the sums of the last one."""
+        """Begin a second; return the sums of the previous second."""
         self._begun_before = self._begun
         self._begun = {}
         self._reported = 0
@@ -186,7 +186,7 @@ class Spells:
 
 
 def gate_fields(gate: Gate) -> dict[str, object]:
-    """Return a gate's identity: its kind and name, and its virtual host and queue if it has them."""
+    """Return a gate's identity: its kind, name, virtual host and queue, as far as they exist."""
     fields: dict[str, object] = {"kind": gate.kind, "gate": gate.name}
     vhost = text_of(gate).vhost(gate)
     if vhost is not None:
@@ -208,7 +208,7 @@ def crossed(crossing: GateTransition) -> LogLine:
 
 
 def closed_briefly(closings: SpellSum) -> LogLine:
-    """Return the line of closings of a gate that were too many to be logged one by one."""
+    """Return the line of closings of a gate that were too frequent to be logged one by one."""
     times = f"{closings.count:,} times, {closings.total_s:.3f} s in all"
     highest = f"Highest : {amount(closings.bytes)} bytes, {amount(closings.messages)} messages"
     fields: dict[str, object] = {"count": closings.count, "brief_s": closings.total_s}
@@ -217,7 +217,7 @@ def closed_briefly(closings: SpellSum) -> LogLine:
 
 
 def blocked_briefly(blocks: list[SpellSum]) -> LogLine:
-    """Return the line of blocks at one gate that were too many, and too short, to be logged one by one."""
+    """Return the line of blocks at one gate that were too frequent and too short to be logged one by one."""
     count, total_s = sum([each.count for each in blocks]), sum([each.total_s for each in blocks])
     producer = blocks[0].producer if len(blocks) == 1 else None
     whose = "of several channels" if producer is None else f"of {producer.name}"
@@ -226,7 +226,7 @@ def blocked_briefly(blocks: list[SpellSum]) -> LogLine:
 
 
 def slow_turn(seconds: float, work: int, connection: str, share: int) -> LogLine:
-    """Return the line of a turn of the event loop that took long, with the connection that cost most of its work."""
+    """Return the line of a turn of the event loop that took long, with the connection that caused most of the work."""
     whose = f", {share:,} of them for {connection}" if connection else ""
     return LogLine(
         f"slow turn of the event loop: {seconds * 1000:.0f} ms, {work:,} units of work{whose}",
@@ -248,7 +248,7 @@ def dropped(queue: Queue) -> LogLine:
 
 
 def paging(effect: Paging) -> LogLine:
-    """Return the line of a queue that begins to page messages out, or has none on disk any more."""
+    """Return the line of a queue that begins to page messages out, or has read its last page."""
     size = f"Size : {amount(effect.bytes)} bytes, Messages : {amount(effect.messages)}"
     fields = amounts(effect.messages, effect.bytes)
     if not effect.started:
@@ -259,7 +259,7 @@ def paging(effect: Paging) -> LogLine:
 
 
 def letters_lost(queue: Queue) -> LogLine:
-    """Return the line of lost dead letters since the last such line."""
+    """Return the line of dead letters lost since the previous such line."""
     count = int(queue.counters.rare.unreported_dead_letters)
     exchange = queue.settings.dead_letter_exchange or ""
     text = f"Dead Letters Lost : {count:,} messages, Dead Letter Exchange : '{exchange}'"
@@ -345,11 +345,11 @@ class GateLines:
         self._blocks = Spells(BLOCKS_AT_ONCE)
 
     def crossed(self, crossing: GateTransition) -> LogLine | None:
-        """Return the line of a transition; None if it is logged later, or summed."""
+        """Return the line of a transition; None if the line is logged later, or summed."""
         return crossed(crossing) if self._closings.cross(crossing) else None
 
     def blocked(self, producer: WaitingPublisher, gate: Gate, now: float) -> LogLine | None:
-        """Return the line of a producer that the first gate blocks; None if it is logged later, or summed."""
+        """Return the line of a producer that the first gate blocks; None if the line is logged later, or summed."""
         logged = self._blocks.begin((id(producer), 0), Spell(gate, now, producer))
         return blocked(producer, gate) if logged else None
 
@@ -359,7 +359,7 @@ class GateLines:
         return unblocked(producer, gate) if logged else None
 
     def lasting(self, now: float) -> list[LogLine]:
-        """Take the lines of closings and blocks that last and were not logged."""
+        """Take the lines of closings and blocks that have lasted and were not logged."""
         lines = [crossed(each.closing) for each in self._closings.lasting(now) if each.closing is not None]
         for each in self._blocks.lasting(now):
             if each.producer is not None:

@@ -1,14 +1,14 @@
-"""Spans of waits: for each publish that waited at a gate, and whose publisher records its trace, where and how long.
+"""Spans of waits: gate and time of each publish that waited at a gate and whose publisher records its trace.
 
-Theory of operation. A publish waits in two ways: it is held, outside of its queues, or it is in them and its confirm is
-withheld. So do rows of blocks and publishes of a commit; dead letters are held. While these are traced, the core
-records the end of each hold, and the beginning of each withheld confirm. At the end of the turn the tracer reads the
-trace context of the message; without the flag *sampled* nothing else is done. A withheld confirm ends when the client
-is told, so the tracer has those spans until then. A span goes to a collector, which an upper layer fills in: nothing
-here knows OpenTelemetry.
+Theory of operation. A publish waits in two ways: either the publish is held outside of its queues, or the message is in
+the queues and the confirm is withheld. Rows of blocks and publishes of a commit wait in the same two ways; dead letters
+are held. While waits are traced, the core records the end of each hold, and the beginning of each withheld confirm. At
+the end of the turn the tracer reads the trace context of the message; without the flag *sampled* nothing else is done.
+The span of a withheld confirm ends when the confirm is sent, and stays in the tracer until then. Spans are passed to a
+collector, which an upper layer implements: this module does not depend on OpenTelemetry.
 
-A turn reads `READ_A_TURN` messages at most, and `WITHHELD_MOST` spans wait for their confirm. The rest (a connection
-with thousands of held publishes is lost, for example) is counted as dropped.
+A turn reads `READ_A_TURN` messages at most, and at most `WITHHELD_MOST` spans wait for their confirm. Further spans
+(for example, of a lost connection with thousands of held publishes) are counted as dropped.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class HoldSpan:
 
 
 class WithheldSpan(NamedTuple):
-    """Span of a confirm that is still withheld, with its number and its gate."""
+    """Span of a confirm that is still withheld, with the confirm's number and gate."""
 
     span: HoldSpan
     number: int
@@ -88,7 +88,7 @@ class SpanCollector:
         raise NotImplementedError
 
     def count_dropped(self, spans: int) -> None:
-        """Count spans that were not made."""
+        """Count spans that were not created."""
         raise NotImplementedError
 
     def exported(self) -> int:
@@ -100,7 +100,7 @@ class SpanCollector:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Export what waits, for a moment at most; it is called beside the event loop."""
+        """Export waiting spans, for a moment at most; called outside the event loop's thread."""
         raise NotImplementedError
 
 
@@ -164,7 +164,7 @@ class HoldTracer:
         span = self._begin(HOLD, context, route, queues, content, end.producer, start)
         gate = held.gate
         if gate is None and held.queues:
-            gate = held.queues[0].gate  # It waited behind others of its publisher.
+            gate = held.queues[0].gate  # The publish waited behind earlier publishes of its publisher.
         if gate is not None:
             _name_gate(span, gate)
         span.end = end.now + self._broker.wall_offset
@@ -213,7 +213,7 @@ class HoldTracer:
     # Spans
 
     def _read_context(self, content: bytes) -> TraceContext | None:
-        """Return the trace context of a message whose trace is recorded, from its headers; or None."""
+        """Return the trace context in the headers of a message; None if its trace is not recorded."""
         self._read += 1
         if self._read > READ_A_TURN:
             self.collector.count_dropped(1)
@@ -248,12 +248,12 @@ class HoldTracer:
 
 
 def _destination(route: Route) -> str:
-    """Return exchange and routing key as one name, as OpenTelemetry does for RabbitMQ: empty parts are left out."""
+    """Return exchange and routing key as one name, as OpenTelemetry does for RabbitMQ: empty parts are omitted."""
     address = route.envelope
     return ":".join([part for part in (address.exchange, address.routing_key) if part])
 
 
 def _name_gate(span: HoldSpan, gate: Gate) -> None:
-    """Set the gate at which the wait began, by the names that `penstock why` has."""
+    """Set the gate at which the wait began, by its names in `penstock why`."""
     span.attributes["penstock.gate.kind"] = gate.kind
     span.attributes["penstock.gate.name"] = gate.name

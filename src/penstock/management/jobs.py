@@ -1,13 +1,13 @@
-"""Jobs: long work that a user asked for, which runs beside changes and can be watched and cancelled.
+"""Jobs: long work requested by a user, which runs beside changes and can be watched and cancelled.
 
-Theory of operation. A change, such as `policy.set`, is short and waits for earlier changes. A job is long: it does its
-steps beside changes, in shares of a turn that are fair among jobs (`driver/scheduler.py`). Two jobs conflict if they
-are about the same object, or if one of them is about a whole virtual host in which the other works. The later one waits
-for the earlier one, in the order of their claims. So no job waits in a circle. Steps that must not run beside a change
-of settings are done in the line of changes (`alone`, `flow/progress.py`).
+Theory of operation. A change, such as `policy.set`, is short and waits for earlier changes. A job is long: its steps
+run beside changes, in shares of a turn that are fair among jobs (`driver/scheduler.py`). Two jobs conflict if they are
+about the same object, or if one job is about the virtual host of the other job's object. The later job waits for the
+earlier job, in the order of their claims, so jobs cannot deadlock. Steps that must not run beside a change of settings
+are done in the line of changes (`alone`, `flow/progress.py`).
 
-A finished job is kept with its result for people to look at. Jobs are in memory: a restart forgets them, and the store
-has what they did until then.
+A finished job is listed with its result for some time. Jobs are in memory only: a restart forgets them, and the store
+has the changes that they made.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class Subject(NamedTuple):
         return where if self.noun in (VHOST, DEFINITIONS) else f"{self.noun} '{self.name}' in {where}"
 
     def conflicts(self, other: Subject) -> bool:
-        """Return whether two jobs about these objects must not run beside each other."""
+        """Return whether jobs about these two objects must not run at the same time."""
         if self.vhost and other.vhost and self.vhost != other.vhost:
             return False
         return self.whole or other.whole or (self.noun == other.noun and self.name == other.name)
 
 
 class Job(WorkProgress):
-    """Job with its subject, its state and its result."""
+    """Job with its subject, state and result."""
 
     def __init__(self, number: int, kind: str, access: ConnectionAccess, asker: str, now: float) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Job(WorkProgress):
         return HELD if self.held_by else RUNNING
 
     def may_run(self) -> bool:
-        """Return whether a step may be done now."""
+        """Return whether a step may run now."""
         return self.waits_for is None and (not self.held_by or self.retried) and self.writes.listener is None
 
     def title(self) -> str:
@@ -124,7 +124,7 @@ class Job(WorkProgress):
         return f"job {self.number} ({self.kind}{about})"
 
     def reason(self) -> str:
-        """Return by what a waiting or held job is stopped; "" for other jobs."""
+        """Return the reason why a job waits or is held; "" for other jobs."""
         if self.final_state:
             return ""
         if self.waits_for is not None:
@@ -132,7 +132,7 @@ class Job(WorkProgress):
         return self.held_by
 
     def progress_words(self) -> str:
-        """Return units done of all, for sentences; "" while they are unknown."""
+        """Return the units done of all units, for sentences; "" while the numbers are unknown."""
         if self.all == UNKNOWN:
             return ""
         phase = f"{self.phase}, " if self.phase else ""
@@ -144,12 +144,12 @@ class Job(WorkProgress):
         return f"{self.title()} is {'; '.join(part for part in parts if part)}"
 
     def concerns(self, subject: Subject) -> bool:
-        """Return whether the job works on an object, or on the whole virtual host of the object."""
+        """Return whether the job is about an object, or about the whole virtual host of the object."""
         return any(each.conflicts(subject) for each in self.subjects)
 
 
 class Jobs:
-    """All jobs of one broker that are not done, and the last finished ones."""
+    """All unfinished jobs of one broker, and the last finished jobs."""
 
     def __init__(self, broker: Broker, log: Callable[[LogLine], None]) -> None:
         self.broker = broker
@@ -164,7 +164,7 @@ class Jobs:
         self._claims: int = 0
 
     def add(self, kind: str, access: ConnectionAccess, asker: str, subjects: tuple[Subject, ...] = ()) -> Job:
-        """Add a job. Raises ResourceError (506) if there are too many, of its user or of all."""
+        """Add a job. Raises ResourceError (506) at the limit of jobs, of its user or of all."""
         job = Job(self._numbers + 1, kind, access, asker, self.broker.now)
         self._pool.require(job.holder, 1)
         self._numbers += 1
@@ -207,7 +207,7 @@ class Jobs:
         return answer
 
     def cancel(self, job: Job, user: str) -> None:
-        """Ask for the end of a job. Raises PreconditionFailed (406) for a finished one."""
+        """Request the end of a job. Raises PreconditionFailed (406) for a finished job."""
         if job.final_state:
             raise PreconditionFailed(f"{job.title()} {ENDS[job.final_state]} already: there is nothing to cancel")
         if not job.cancelled_by:
@@ -216,7 +216,7 @@ class Jobs:
         job.go_on()
 
     def of(self, number: int) -> Job:
-        """Return a job. Raises NotFound (404) for one that never was, or is forgotten."""
+        """Return a job. Raises NotFound (404) for an unknown or forgotten job."""
         job = self.unfinished.get(number) or self.finished.get(number)
         if job is None:
             kept = f"the last {KEPT_MOST} finished jobs are kept; `penstock jobs list` lists them"
@@ -228,14 +228,14 @@ class Jobs:
         return [*sorted([*self.finished.values(), *self.unfinished.values()], key=lambda job: job.number)]
 
     def of_whole(self, vhost: str) -> Job | None:
-        """Return the first job about a whole virtual host: its deletion; None without one."""
+        """Return the first job about a whole virtual host, its deletion; None without a deletion."""
         for job in self.unfinished.values():
             if any(subject.whole and subject.vhost == vhost for subject in job.subjects):
                 return job
         return None
 
     def counts(self) -> dict[str, int]:
-        """Return the number of jobs that are not done, by state."""
+        """Return the number of unfinished jobs by state."""
         counts = {WAITING: 0, RUNNING: 0, HELD: 0}
         for job in self.unfinished.values():
             counts[job.state] += 1
@@ -271,7 +271,7 @@ class Jobs:
         return None if at is None else round((at + self.broker.wall_offset) * 1000)
 
     def _conflict(self, job: Job) -> Job | None:
-        """Return the earliest job about the same objects, if its claim was earlier; None without one."""
+        """Return the earliest job about the same objects, if its claim was earlier; otherwise None."""
         if job.cancelled_by:
             return None
         found: Job | None = None
@@ -309,7 +309,7 @@ def _fields(job: Job) -> dict[str, object]:
 
 
 def _shortened(answer: object) -> Row | None:
-    """Return an answer with at most `RESULT_ROWS_MOST` items of each list, and the number of the others."""
+    """Return an answer with at most `RESULT_ROWS_MOST` items of each list, and the number of omitted items."""
     if not isinstance(answer, dict):
         return None
     result: Row = {}

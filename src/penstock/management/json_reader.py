@@ -1,8 +1,8 @@
 """JSON: an incremental reader, positions for error messages, and texts of replies encoded in steps.
 
-`json.loads` cannot be interrupted: 15 MiB block everybody for a second, in a thread as well, because it holds the GIL.
-A member of the object may be long if it is a string (a message body, a file) or a list, whose items are parsed one by
-one. All other values and each item are short, so each step is short.
+`json.loads` cannot be interrupted: 15 MiB block all clients for a second, in a thread as well, because the function
+holds the GIL. A member of the object may be long if it is a string (a message body, a file) or a list, whose items are
+parsed one by one. All other values and each item are short, so each step is short.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def is_text(value: object) -> bool:
-    """Return whether all strings of a JSON value can be encoded: escapes may hold a lone surrogate."""
+    """Return whether all strings of a JSON value can be encoded: escapes may contain a lone surrogate."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -50,7 +50,7 @@ def is_text(value: object) -> bool:
 
 
 class JsonError(ValueError):
-    """Error for a text that is not JSON, or too large, with reason and position. `syntax` is true for the former."""
+    """Error for an invalid or too large JSON text, with reason and position. `syntax` is true for an invalid text."""
 
     def __init__(self, reason: str, line: int, column: int, syntax: bool = True) -> None:
         super().__init__(f"line {line}, column {column}: {reason}")
@@ -64,7 +64,7 @@ class JsonReader:
         self.data = data
         self.found: dict[str, object] = {}
         self.places: dict[str, list[int]] = {}
-        """Position of each item of each list, in octets from the beginning."""
+        """Position of each item of each list, in bytes from the beginning."""
         self.starts: dict[str, int] = {}
         """Position of each member's name."""
         self.has_halves: bool = False
@@ -78,7 +78,7 @@ class JsonReader:
         self._parts: list[str] = []
 
     def step(self) -> bool:
-        """Parse one step; return whether all is parsed. Raises JsonError."""
+        """Parse one step; return whether the whole text is parsed. Raises JsonError."""
         upto = self._at + STEP_OCTETS
         values: i64 = 0
         while self._due != END and self._at < upto and values < STEP_VALUES:
@@ -224,7 +224,7 @@ class JsonReader:
             text = self._window(VALUE_OCTETS)
             decoded = self._decoded(text, cut)
         if decoded is None:
-            raise self.error(f"a value is longer than {VALUE_OCTETS:,} octets", self._at, False)
+            raise self.error(f"a value is longer than {VALUE_OCTETS:,} bytes", self._at, False)
         value, end = decoded
         if "\\u" in text[:end] and not is_text(value):
             self.has_halves = True
@@ -232,7 +232,7 @@ class JsonReader:
         return value
 
     def _window(self, most: int) -> str:
-        """Return the text at the position, up to a number of octets."""
+        """Return the text at the position, up to a number of bytes."""
         window = self.data[self._at : self._at + most]
         try:
             return window.decode()
@@ -242,7 +242,7 @@ class JsonReader:
             return window[: error.start].decode()
 
     def _decoded(self, text: str, cut: bool) -> tuple[object, int] | None:
-        """Return the value at the beginning of a text and its end; None if it may continue behind the cut."""
+        """Return the value at the beginning of a text and its end; None if the value may continue after the cut."""
         try:
             value, end = _DECODER.raw_decode(text)
         except json.JSONDecodeError as error:
@@ -278,7 +278,7 @@ _BLANK_TEXT: Final = re.compile(r"[ \t\r\n]*")
 
 
 def line_of(text: str, path: list[str | int]) -> int:
-    """Return the line, from 1, of a key or item in a well-formed JSON text; of its parent if it is missing."""
+    """Return the line, from 1, of a key or item in a well-formed JSON text; of its parent for a missing key or item."""
     at = _skip(text, 0)
     position = at
     for step in path:
@@ -290,7 +290,7 @@ def line_of(text: str, path: list[str | int]) -> int:
 
 
 def _find(text: str, at: int, step: str | int) -> tuple[int, int] | None:
-    """Return the positions of a key of the object at `at`, or an item of the array there, and of its value."""
+    """Return the positions of a key of the object at `at`, or an item of the array at `at`, and of its value."""
     is_key = isinstance(step, str)
     if text[at] != ("{" if is_key else "["):
         return None

@@ -1,7 +1,7 @@
 """Links of protocols with credit: the search by name, and a sentence with the reason why a sender has no credit.
 
-An incoming link is a producer whose sender has credit (`SenderCredit`); what blocks it, that code decides. An outgoing
-link is a consumer with the credit of its receiver.
+An incoming link is a producer whose sender has credit (`SenderCredit`), which also determines the reasons of a block.
+An outgoing link is a consumer with the credit of its receiver.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ LINKS_NAMED: Final = 10
 
 
 class FoundLink(NamedTuple):
-    """A link with its session: an incoming one has a producer, an outgoing one a consumer."""
+    """A link with its session: an incoming link has a producer, an outgoing link a consumer."""
 
     session: Session
     producer: Producer | None
     consumer: Consumer | None
 
     def name(self) -> str:
-        """Return its full name, as in the log."""
+        """Return the link's full name, as in the log."""
         if self.producer is not None:
             return self.producer.name
         return self.session.name if self.consumer is None else f"{self.session.name}/{self.consumer.tag}"
 
 
 def find_link(node: Node, name: str) -> FoundLink:
-    """Find a link by its own name, or its full name in the log if several have the same (session and link name).
+    """Find a link by its own name, or if several have that name by the full name in the log (session and link).
 
     Raises NotFound (404), and PreconditionFailed (406) for a name that several links have.
     """
@@ -64,7 +64,7 @@ def find_link(node: Node, name: str) -> FoundLink:
 
 
 def credit_sentence(producer: Producer, credit: SenderCredit, now: float) -> str:
-    """Describe the credit of the sender of an incoming link, or the reason why it has none."""
+    """Describe the credit of the sender of an incoming link, or the reason for missing credit."""
     gate = credit.blocked_by()
     if gate is not None:
         since = credit.blocked_since()

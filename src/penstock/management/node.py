@@ -1,4 +1,4 @@
-"""Node: the interface by which control operations read and change the running broker. The driver implements it."""
+"""Node: the interface by which control operations read and change the running broker, implemented by the driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Certificates:
-    """Certificates of a broker; this class is that of a broker without TLS."""
+    """Certificates of a broker; this class implements a broker without TLS."""
 
     def view(self) -> list[dict[str, object]]:
         """Return each certificate as plain data: its file, names, end (ISO 8601) and the days left."""
@@ -42,20 +42,20 @@ class Certificates:
         return []
 
     def reload(self, request: ControlRequest) -> None:
-        """Read the certificates again, and answer the request when it is done. Raises PreconditionFailed (406)."""
+        """Read the certificates again, and then answer the request. Raises PreconditionFailed (406)."""
         raise PreconditionFailed(
             "this broker has no TLS: set certificate and key in [tls] of its settings file, and listen-tls"
         )
 
 
 def answer_reload(certificates: Certificates, request: ControlRequest) -> dict[str, object] | None:
-    """Answer tls.reload {}: the certificates in effect for new connections; open ones keep theirs."""
+    """Answer tls.reload {}: the certificates in effect for new connections; open connections keep theirs."""
     certificates.reload(request)
     return None
 
 
 class StartSettings:
-    """Start-up settings of a broker as rows, which the server provides: `setting`, `value`, `default` and `from`."""
+    """Start-up settings of a broker as rows provided by the server: `setting`, `value`, `default` and `from`."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, object]] = []
@@ -65,16 +65,16 @@ class StartSettings:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FailureReports:
-    """Reports of exceptions that nothing expects."""
+    """Reports of unexpected exceptions."""
 
     def report(self, what: str, error: Exception) -> InternalError:
-        """Log an exception; return the error for whoever waits for `what`."""
+        """Log an exception; return the error for the client that waits for `what`."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Node(DescribedNode):
-    """The node as control operations change it."""
+    """The node, as control operations use it."""
 
     refused: RefusedPublishes
     failures: FailureReports
@@ -108,7 +108,7 @@ class Node(DescribedNode):
         return self.control.version
 
     def vhost(self, name: str) -> VirtualHost:
-        """Return a virtual host. Raises NotFound (404), also for one that is being deleted."""
+        """Return a virtual host. Raises NotFound (404), also during its deletion."""
         vhost = self.broker.vhosts.get(name)
         if vhost is None or vhost.deleting:
             raise NotFound(f"no vhost '{name}'{'' if vhost is None else f': {self.deletion_of(name)} deletes it'}")
@@ -128,21 +128,21 @@ class Node(DescribedNode):
         raise NotImplementedError
 
     def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start a change of state, after earlier ones; input of `connection` waits until it is done."""
+        """Start a change of state, after earlier changes; input of `connection` waits until the change is done."""
         raise NotImplementedError
 
     def start_job(self, job: Job, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Start the steps of a job, beside changes and other jobs; input of `connection` waits until it is done."""
+        """Start the steps of a job, beside changes and other jobs; input of `connection` waits until the end."""
         raise NotImplementedError
 
     def detach_job(self, job: Job) -> None:
-        """Continue the input of the connection that waits for a job."""
+        """Resume the input of the connection that waits for a job."""
         raise NotImplementedError
 
     def start_asking(self, steps: Steps[None], connection: Connection | None = None, onlooker: bool = False) -> None:
-        """Start work that only reads, concurrently with changes; input of `connection` waits until it is done.
+        """Start work that only reads, concurrently with changes; input of `connection` waits until the work is done.
 
-        That of an onlooker, such as a list, is done in slices that delay others less.
+        The work of a monitoring request, such as a list, is done in slices that delay other clients less.
         """
         raise NotImplementedError
 

@@ -28,7 +28,7 @@ NO_SAMPLE: Final = ProcessSample()
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ProcessFacts:
-    """Facts about the process; this class is that of a broker without a server."""
+    """Facts about the process; this class implements a broker without a server."""
 
     def __init__(self) -> None:
         self.pid: int = 0
@@ -52,7 +52,7 @@ class ProcessFacts:
         return ""
 
     def sample(self) -> Wait:
-        """Take a new sample; `last` has it at the end of the wait."""
+        """Read a new sample; at the end of the wait, `last` is the new sample."""
         wait = Wait()
         wait.end()
         return wait

@@ -1,4 +1,4 @@
-"""Redaction of the names of others in explanations, for users without the tag monitoring."""
+"""Redaction of other users' names in explanations, for users without the tag monitoring."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _OF_CURSORS: Final = re.compile(r"^(con:\d+/.*? it publishes the results of) .*?
 def answer_why(request: ControlRequest, node: Node) -> dict[str, object]:
     """Answer a request for one of `why.SUBJECTS`, without the names of other users' connections if needed.
 
-    A user without the tag monitoring may ask for queues of its virtual host, and for its own connections, channels and
-    links. Raises NotFound for all others, whether they exist or not.
+    A user without the tag monitoring may request queues of its virtual host, and its own connections, channels and
+    links. Raises NotFound for all other objects, whether they exist or not.
     """
     access = request.access
     if access.rules.has_tag(MONITORING):
@@ -44,7 +44,7 @@ def answer_why(request: ControlRequest, node: Node) -> dict[str, object]:
 
 
 def redact(answer: dict[str, object], node: Node, access: ConnectionAccess) -> dict[str, object]:
-    """Return an answer as a user may see it: connections of other users have their number alone."""
+    """Return an answer as a user may see it: of other users' connections only the number is shown."""
     if access.rules.has_tag(MONITORING):
         return answer
     redacted = _without_names(answer, node, access.user)
@@ -53,7 +53,7 @@ def redact(answer: dict[str, object], node: Node, access: ConnectionAccess) -> d
 
 
 def _user_of(row: dict[str, object], node: Node) -> str | None:
-    """Return the user of a connection, channel, link or user in its row; None if there is none."""
+    """Return the user in the row of a connection, channel, link or user; None without a user."""
     if "user" in row:
         return str(row["user"])
     for name in ("link", "channel", "name", "producer"):

@@ -1,4 +1,4 @@
-"""Refused publishes and requests: the last ones of each connection, and their lines in the log.
+"""Refused publishes and requests: the last refusals of each connection, and their log lines.
 
 A nack carries no reason. The reason is stored for `penstock why --connection` and logged: at most one line a second for
 each channel, gate and cause, with the count (PST-1015).
@@ -22,7 +22,7 @@ TOLD: Final = 100
 
 
 class Refusal:
-    """Refused publishes of one channel with one cause at one gate; `reason` is that of the last of them."""
+    """Refused publishes of one channel with one cause at one gate; `reason` is the reason of the last refusal."""
 
     __slots__ = ("producer", "fields", "cause", "reason", "count", "bytes", "now")
 
@@ -79,7 +79,7 @@ class RefusedPublishes:
         """Publishes refused since the last lines that found no room in `_unreported`."""
 
     def add(self, effect: PublishRefused, connection: int | None, now: float) -> None:
-        """Record a refusal; `connection` is the number of the publisher's connection, None without one."""
+        """Record a refusal; `connection` is the number of the publisher's connection, None without a connection."""
         key = f"{effect.producer.name} {id(effect.gate)} {effect.cause}"
         reason = reason_of(effect)
         if key in self._unreported or len(self._unreported) < TOLD:
@@ -99,7 +99,7 @@ class RefusedPublishes:
         return list(reversed(self._last.get(connection, {}).values()))
 
     def forget(self, connection: int) -> None:
-        """Remove a connection that is closed."""
+        """Remove a closed connection."""
         self._last.pop(connection, None)
 
     def take(self) -> list[LogLine]:
@@ -129,7 +129,7 @@ AGAIN_S: Final = 60.0
 
 
 class Repeated:
-    """Refusals of one connection with one error since the last line about them."""
+    """Refusals of one connection with one error since the last log line about these."""
 
     __slots__ = ("subject", "text", "count", "logged_at")
 
@@ -141,7 +141,7 @@ class Repeated:
 
 
 class RefusedRequests:
-    """Refused requests of the connections of one broker. A connection has as many entries as there are error codes."""
+    """Refused requests of the connections of one broker. A connection has at most one entry for each error code."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[str, Repeated]] = {}
@@ -150,7 +150,7 @@ class RefusedRequests:
         """Connections with refusals that have no line yet."""
 
     def add(self, connection: int, subject: str, error: BrokerError, now: float) -> LogLine | None:
-        """Add a refusal; return its line if it is the first of the connection with this error.
+        """Add a refusal; return its log line if the refusal is the connection's first with this error.
 
         `subject` is the channel, session or link in the log.
         """

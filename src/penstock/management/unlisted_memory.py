@@ -1,4 +1,4 @@
-"""Memory that no list of queues shows: reply queues, messages that arrive in pieces, and published blocks.
+"""Memory that lists of queues do not show: reply queues, messages that arrive in pieces, and published blocks.
 
 `penstock why` names the largest holders of each kind.
 """
@@ -43,7 +43,7 @@ class Held:
         self.holders = sorted(holders, key=lambda holder: -holder.bytes)[:HOLDERS_SHOWN]
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as plain data."""
+        """Return the kind as plain data."""
         return {
             "kind": self.kind,
             "bytes": self.bytes,
@@ -52,13 +52,13 @@ class Held:
         }
 
     def sentence(self) -> str:
-        """Describe it with its largest holders."""
+        """Describe the kind with its largest holders."""
         named = ", ".join(f"{holder.name} with {amount(holder.bytes)} bytes" for holder in self.holders[:HOLDERS_SAID])
         return f"{self.kind} hold {amount(self.bytes)} bytes; the largest of {self.count:,}: {named}"
 
 
 def held_steps(node: Node) -> Steps[list[Held]]:
-    """Return the kinds that hold anything, with their holders."""
+    """Return the kinds with any memory, with their holders."""
     replies: list[Holder] = []
     work, looked = node.broker.work, 0
     for vhost in list(node.broker.vhosts.values()):

@@ -1,8 +1,9 @@
 """Explanations of `penstock why`: why producers and consumers wait, as sentences and as rows.
 
 The subject is a queue, a connection, a channel, a link or a user. For producers the answer has the blocking gates, the
-times, and the conditions that the gates wait for. For consumers it has the reasons why they get no messages. The
-longest waits come first; an answer has at most `SAID_MOST` sentences of a kind, and the number of the others.
+times, and the conditions that the gates wait for. For consumers the answer has the reasons why they get no messages.
+The longest waits come first; an answer has at most `SAID_MOST` sentences of a kind, and the number of omitted
+sentences.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ SUBJECTS: Final[tuple[str, ...]] = ("queue", "connection", "channel", "link", "u
 
 
 def subject_of(request: ControlRequest) -> str:
-    """Return which of `SUBJECTS` a request is about. Raises PreconditionFailed (406) for none or several."""
+    """Return the one of `SUBJECTS` that a request names. Raises PreconditionFailed (406) for none or several."""
     return only_one(SUBJECTS, [subject for subject in SUBJECTS if request.fields.get(subject) is not None])
 
 
@@ -94,13 +95,13 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
 
 
 def _owner(request: ControlRequest) -> str:
-    """Return the user that a named connection must have; empty for any."""
+    """Return the user to whom a named connection must belong; empty for any user."""
     access = request.access
     return "" if access.rules.has_tag(MONITORING) else access.user
 
 
 def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
-    """Return the row of a queue: its blocked producers, their gates, and the cursors and consumers it waits for."""
+    """Return the row of a queue: blocked producers, their gates, and the cursors and consumers that delay it."""
     now = broker.now
     blocks = queue.gate.stats.blocked()
     row = queue_row(queue, broker)
@@ -119,7 +120,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         depth = amounts(measured.messages, measured.bytes)
         if queue.pager is not None and queue.pager.messages > 0:
             depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
-        sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")
+        sentences.append(f"queue {queue.name}: the gate is open; {depth}; it blocks no producer")
     if queue.length is not None:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {queue.length.acts()}")
     for gate in shut or [queue.gate]:
@@ -150,7 +151,7 @@ def of_channel(channel: Session, node: Node) -> dict[str, object]:
 
 
 def of_link(link: FoundLink, broker: Broker) -> dict[str, object]:
-    """Return the row of a link: why its sender has no credit, or why its receiver gets no messages."""
+    """Return the row of a link: the reason why its sender has no credit, or why its receiver gets no messages."""
     now = broker.now
     consumer, producer = link.consumer, link.producer
     if consumer is not None:
@@ -171,7 +172,7 @@ def of_link(link: FoundLink, broker: Broker) -> dict[str, object]:
 
 
 def of_user(user: str, connections: list[Connection], node: Node) -> dict[str, object]:
-    """Return the views of a user's connections; there is at least one."""
+    """Return the views of a user's connections, at least one."""
     shown = connections[:CONNECTIONS_SHOWN]
     return {
         "user": user,
@@ -182,9 +183,9 @@ def of_user(user: str, connections: list[Connection], node: Node) -> dict[str, o
 
 
 def waiting_at(gates: list[Gate]) -> dict[str, int]:
-    """Return what waits at gates, as plain data: held publishes, withheld confirms, and senders without credit.
+    """Return the waits at gates as plain data: held publishes, withheld confirms, and senders without credit.
 
-    Of each gate the first `PRODUCERS_LISTED` blocked producers count.
+    The first `PRODUCERS_LISTED` blocked producers of each gate count.
     """
     held = withheld = senders = 0
     for gate in gates:
@@ -222,9 +223,9 @@ def waits_for(queue: Queue, now: float, work: WorkMeter) -> list[dict[str, objec
 
 
 def _of_gate(gate: Gate, broker: Broker) -> list[str]:
-    """Describe the producers that a gate blocks; or that there are none, if it is closed.
+    """Describe the producers that a gate blocks, or that a closed gate blocks none.
 
-    The gates of the disk also stop connections whose large messages are coming, whatever their queues.
+    The gates of the disk also pause connections with incoming large messages, for any queues.
     """
     now = broker.now
     blocks = [(gate.blocked.get(key), block) for key, block in gate.stats.blocked().items()]
@@ -232,8 +233,8 @@ def _of_gate(gate: Gate, broker: Broker) -> list[str]:
     lines = [blocked_by(producer, gate, block, now) for producer, block in waiting[:SAID_MOST]]
     if not lines and not gate.open:
         is_of_disk = any(gate is each for each in broker.gates.disk.gates())
-        nobody = "no publish is held by it now, large messages may wait" if is_of_disk else "nobody is blocked by it"
-        return [f"{text_of(gate).reason(gate, now)}; {nobody}"]
+        idle = "no publish is held by it now, large messages may wait" if is_of_disk else "it blocks no producer"
+        return [f"{text_of(gate).reason(gate, now)}; {idle}"]
     return first_lines(lines, f"producers are blocked by {text_of(gate).name(gate)}", count=len(waiting))
 
 
@@ -254,7 +255,7 @@ def blocked_by(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: f
 
 
 def _stakes(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
-    """Describe the waiting publishes of a producer at a gate, and the outcome of those past their deadline."""
+    """Describe the waiting publishes of a producer at a gate, and the outcomes at the deadline so far."""
     parts: list[str] = []
     if block.is_stopped(gate.stats.since, block.hold_deadline_s, now):
         parts.append("stopped: it has waited a whole hold deadline, and what it publishes now is held and refused")
@@ -308,7 +309,7 @@ def _of_connections(connections: list[Connection], node: Node) -> list[str]:
 
 
 def unread(connection: Connection) -> str:
-    """Describe a connection that is not read because the store has not written what it has sent."""
+    """Describe a connection that is not read because the store has not written its large messages."""
     octets = connection.pausing.pieces.unwritten
     waits = f"{octets:,} bytes of its large messages are not in the store yet"
     if not octets:
@@ -327,16 +328,16 @@ def _answers(count: int) -> str:
 
 
 def _outside_of(channels: list[Session], connections: list[Connection]) -> list[Producer]:
-    """Return the producers of connections that belong to none of their channels: those of blocks."""
+    """Return the producers of connections that belong to no channel: the producers of blocks."""
     of_channels = {id(producer) for channel in channels for producer in producers_of(channel)}
     origins = [connection.origin for connection in connections if connection.origin is not None]
     return [producer for origin in origins for producer in origin.producers if id(producer) not in of_channels]
 
 
 def _of_channels(channels: list[Session], others: list[Producer], broker: Broker) -> list[str]:
-    """Describe what blocks producers, then what each of these gates waits for (once), then what consumers wait for.
+    """Describe the gates that block producers, the condition of each gate (once), and the obstacles of consumers.
 
-    `others` are producers besides those of the channels.
+    `others` are producers besides the channels' producers.
     """
     now = broker.now
     blocks: list[tuple[float, int, Gate, BlockStats]] = []
@@ -369,7 +370,7 @@ def _of_channels(channels: list[Session], others: list[Producer], broker: Broker
 
 
 def first_lines(lines: list[str], what: str, most: int = SAID_MOST, count: int = 0) -> list[str]:
-    """Return the first lines, and the number of the others; `count` is that of all, if these are not all."""
+    """Return the first lines, and the number of omitted lines; `count` is the number of all, if more than `lines`."""
     more = (count or len(lines)) - most
     return [*lines[:most], f"and {more:,} more {what}"] if more > 0 else lines
 
@@ -394,7 +395,7 @@ def _of_sum(gate: Gate, broker: Broker) -> list[str]:
 
 
 def _circles(gate: Gate, broker: Broker) -> list[str]:
-    """Describe queries that wait at a gate for room which only their own settlement frees."""
+    """Describe queries that wait at a gate for room that only their own settlement releases."""
     limit = gate.owner
     circles: list[str] = []
     for waiter in gate.blocked.values():
@@ -415,7 +416,7 @@ def _of_readers(gate: Gate, broker: Broker) -> list[str]:
 
 
 class Explained(NamedTuple):
-    """Explanations of a kind of gates: how its amount falls, and what an operator may do while it is closed."""
+    """Explanations of a kind of gates: the events that reduce its amount, and advice while a gate is closed."""
 
     relief: Callable[[Gate, Broker], list[str]]
     advice: Callable[[Gate], str]
@@ -430,7 +431,7 @@ def _advice_on(queue: Queue) -> str:
     if queue.cursors:
         cursor = slowest_cursor(queue)
         slowest = cursor.name
-        # The sentences before it have counted that work.
+        # The preceding sentences have counted that work.
         holder = _holder(queue, WorkMeter())[0] if cursor.positions[name].settled >= queue.tail else None
         if holder is not None:
             return f"wait for the end of the batch read, or `penstock leases end {holder.number}`"
@@ -497,13 +498,13 @@ EXPLAINED: Final[dict[str, Explained]] = {
 
 
 def waits_of(gate: Gate, broker: Broker) -> list[str]:
-    """Describe what must happen for a gate's depth to fall; empty for an empty queue and for gates without a depth."""
+    """Describe the events that would reduce a gate's depth; empty for an empty queue and for gates without a depth."""
     explained = EXPLAINED.get(key_of(gate))
     return [] if explained is None or gate.owner is None else explained.relief(gate, broker)
 
 
 def advice(gate: Gate) -> str:
-    """Return advice for the operator about a closed gate; empty if waiting is all."""
+    """Return advice for the operator about a closed gate; empty if no action helps."""
     explained = EXPLAINED.get(key_of(gate))
     return "" if explained is None else explained.advice(gate)
 
@@ -521,9 +522,9 @@ def _readers(queue: Queue, broker: Broker) -> str:
 
 
 def _holder(queue: Queue, work: WorkMeter) -> tuple[LeaseState | None, int]:
-    """Return the lease that holds most of what all cursors have settled, and the number of all such messages.
+    """Return the lease that pins most messages settled by all cursors, and the number of all such messages.
 
-    The first `SAID_MOST` leases are looked at.
+    The first `SAID_MOST` leases are examined.
     """
     most = 0
     found: LeaseState | None = None
@@ -557,7 +558,7 @@ def _leases(queue: Queue, now: float, work: WorkMeter) -> list[str]:
 
 
 def _staged(queue: Queue, broker: Broker) -> list[str]:
-    """Describe the batches that are staged for a queue, and not published."""
+    """Describe the batches that are staged for a queue and not yet published."""
     sinks = broker.ranges.sinks_of(queue.vhost)
     lines = [line for line in [staged_line(sink, queue, broker.now) for sink in sinks] if line]
     return first_lines(lines, "queries with staged batches")
@@ -573,7 +574,7 @@ def _consumers(queue: Queue, now: float) -> str:
 
 
 def _cursor(queue: Queue, cursor: CursorState, now: float, work: WorkMeter) -> str:
-    """Describe the cursor that a queue waits for, since when it is idle, and the producers that it holds back."""
+    """Describe the cursor that a queue waits for, the cursor's idle time, and the producers that it blocks."""
     position = cursor.positions[queue.name]
     holder, pinned = _holder(queue, work)
     if holder is not None and position.settled >= queue.tail:
@@ -611,7 +612,7 @@ def _producers(count: int) -> str:
 
 
 def slowest_cursor(queue: Queue) -> CursorState:
-    """Return the cursor with the lowest settled position of a queue; a lease only where there is no other."""
+    """Return the cursor with the lowest settled position of a queue; a lease only without other cursors."""
     cursors = [cursor for cursor in queue.cursors if cursor.lease is None]
     return min(cursors or queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
 

@@ -23,7 +23,7 @@ def block(node: Node, request: ControlRequest) -> Row:
 
 
 def unblock(node: Node, request: ControlRequest) -> Row:
-    """Release the held publishes in turn; the object itself may be gone.
+    """Release the held publishes in turn; the object itself may have been deleted.
 
     Raises NotFound (404) for an object that the operator has not blocked.
     """
@@ -33,7 +33,7 @@ def unblock(node: Node, request: ControlRequest) -> Row:
 
 
 def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, str]:
-    """Return scope, virtual host and name of a request's object; with `there` it must exist."""
+    """Return scope, virtual host and name of a request's object; with `there` the object must exist."""
     scope = only_one(SCOPES, [scope for scope in SCOPES if scope in request.fields])
     name = request.text(scope)
     _check_scope(request, scope, name)
@@ -55,7 +55,7 @@ def _what(node: Node, request: ControlRequest, there: bool) -> tuple[str, str, s
 
 
 def _check_scope(request: ControlRequest, scope: str, name: str) -> None:
-    """Check that a policymaker stays in the virtual hosts that it may enter; others are for administrators."""
+    """Check that a policymaker may enter the virtual host; all other scopes require an administrator."""
     rules = request.access.rules
     if scope in (QUEUE, ADDRESS) or (scope == VHOST and rules.enters(name)):
         return

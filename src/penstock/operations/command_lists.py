@@ -81,7 +81,7 @@ def _listed(
     """Return one of the broker's own lists, with the options of an example; see `_columns`."""
     by_name = kind in ("queues", "exchanges", "consumers", "cursors", "vhosts")
     text = (
-        f"List the {'virtual hosts' if kind == 'vhosts' else kind}.\n\nThe fields of --json are those of the HTTP API "
+        f"List the {'virtual hosts' if kind == 'vhosts' else kind}.\n\n--json has the fields of the HTTP API "
         f"(docs/http.md). For example: penstock {kind} list {example}"
     )
     columns = _columns(names, texts, **computed)
@@ -193,7 +193,7 @@ def _shown(noun: str, row: Noun) -> Listing:
     return Listing(
         f"{noun} show", "show",
         f"Show the effective settings of {'the broker' if scope == 'broker' else f'{scope} NAME'}, each with its "
-        "source.\n\nA value in parentheses is one that the source before it hides. For example: penstock " + example,
+        "source.\n\nA value in parentheses is hidden by the source before it. For example: penstock " + example,
         Columns(("setting", "value", "from"), of_items={"value": _value}), "settings",
         (*name, *each), {"broker": ""} if scope == "broker" else {}, rows=_with_hidden, raw=True, whole="",
         request=_of_each if each else None, where=VHOST if scope in PLACED else BROKER,
@@ -254,10 +254,10 @@ POLICIES: Final = Columns(
     ("vhost", "name", "pattern", "apply-to", "priority", "definition", "without effect"),
     {"without effect": lambda item: ", ".join(item["without_effect"]) or None},
 )
-POLICY_HELP: Final = "keys in the last column are kept, and have no effect here.\n\nFor example: penstock"
+POLICY_HELP: Final = "keys in the last column are stored, and have no effect here.\n\nFor example: penstock"
 JOBS: Final = Listing(
     "jobs list", "job.list",
-    "List jobs: those that are not done, and the last finished ones.\n\nFor example: penstock jobs list --filter "
+    "List jobs: unfinished jobs, and the last finished jobs.\n\nFor example: penstock jobs list --filter "
     "state=running",
     _columns("job=id, kind, subject, state, progress=progress, user", progress=_job_progress), "jobs", raw=True,
     where=BROKER,
@@ -283,7 +283,7 @@ LISTINGS: Final[tuple[Listing, ...]] = (
     ),
     Listing(
         "parameters list", "parameter.list",
-        "List the parameters, as RabbitMQ's definitions have them.\n\nFor example: penstock parameters list",
+        "List the parameters, in the form of RabbitMQ's definitions.\n\nFor example: penstock parameters list",
         Columns(("vhost", "component", "name", "value")), "parameters",
         (EVERYWHERE,),
     ),
@@ -295,7 +295,7 @@ LISTINGS: Final[tuple[Listing, ...]] = (
     Listing(
         "permissions list", "permission.list",
         "List permissions and topic permissions.\n\nFor example: penstock permissions list --user anna",
-        PERMISSIONS, "users", (Field("user", "Only those of this user.", names="users"), EVERYWHERE),
+        PERMISSIONS, "users", (Field("user", "List only permissions of this user.", names="users"), EVERYWHERE),
         rows=_permissions, whole="permissions",
     ),
     Listing(

@@ -52,10 +52,10 @@ NOUNS: Final[dict[str, Noun]] = {
     "bindings": Noun(MESSAGES, "Bind queues to exchanges, list bindings and remove them."),
     "connections": Noun(CLIENTS, "List, close and block connections of clients.", "connection", "connections", "con:2"),
     "channels": Noun(CLIENTS, "List channels of AMQP 0-9-1 and sessions of AMQP 1.0."),
-    "consumers": Noun(CLIENTS, "List consumers, with what they wait for."),
+    "consumers": Noun(CLIENTS, "List consumers, with the reasons why they wait."),
     "policies": Noun(RULES, "Set, delete and list policies: settings for queues and exchanges, as in RabbitMQ."),
-    "operator-policies": Noun(RULES, "Set, delete and list operator policies, which limit what others may set."),
-    "parameters": Noun(RULES, "List parameters, which are kept without effect."),
+    "operator-policies": Noun(RULES, "Set, delete and list operator policies, which limit other policies."),
+    "parameters": Noun(RULES, "List parameters, which are stored without effect."),
     "broker": Noun(RULES, "Set and show settings of the whole broker.", "broker"),
     "users": Noun(ACCESS, "Add, change, delete and list users.", "user", "users", "anna"),
     "permissions": Noun(ACCESS, "Set, delete and list permissions: expressions of RE2 for names."),
@@ -74,11 +74,15 @@ METHODS: Final = frozenset(
 EVERYWHERE: Final = Field("everywhere", "List all virtual hosts, not only the one in --url.", bool)
 ARGUMENTS: Final = Field("arguments", metavar="[ARG=VALUE]...", many=True, required=False, read=pairs)
 DURABLE: Final = Field(
-    "durable", "Keep it over a restart of the broker, or not.", bool, default=True, option="--durable/--transient"
+    "durable",
+    "Keep the object over restarts of the broker, or not.",
+    bool,
+    default=True,
+    option="--durable/--transient",
 )
-AUTO_DELETE: Final = Field("auto_delete", "Delete it with its last consumer or binding.", bool)
-IF_UNUSED: Final = Field("if_unused", "Delete it only if nothing uses it.", bool)
-DETACH: Final = Field("detach", "Do not wait for the end: print the number of its job.", bool)
+AUTO_DELETE: Final = Field("auto_delete", "Delete the object with its last consumer or binding.", bool)
+IF_UNUSED: Final = Field("if_unused", "Delete the object only if it is unused.", bool)
+DETACH: Final = Field("detach", "Do not wait for the end: print the number of the job.", bool)
 IN_ALL: Final = Field("everywhere", "In all virtual hosts, not only in the one in --url.", bool)
 
 
@@ -198,9 +202,9 @@ TOPOLOGY: Final = (
         absent=_gone("queue", "queue"),
     ),
     _deletion(
-        "queue", "Delete queue NAME with its messages and bindings. Exit code 1: it does not exist.\n\n"
+        "queue", "Delete queue NAME with its messages and bindings. Exit code 1: the queue does not exist.\n\n"
         "For example: penstock queues delete orders --if-empty",
-        IF_UNUSED, Field("if_empty", "Delete it only if it has no messages.", bool), first="queue.declare",
+        IF_UNUSED, Field("if_empty", "Delete the queue only if it has no messages.", bool), first="queue.declare",
         says=lambda given, answer: [
             f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"
         ],
@@ -208,7 +212,7 @@ TOPOLOGY: Final = (
     Command(
         "exchanges declare", "exchange.declare",
         "Declare exchange NAME, or check that it exists with the same attributes.\n\n"
-        "It is durable unless --transient. For example: penstock exchanges declare logs --type topic",
+        "An exchange is durable unless --transient. For example: penstock exchanges declare logs --type topic",
         (Field("exchange", metavar="NAME"), ARGUMENTS,
          Field("type", "Set the type: direct, fanout, topic or headers.", default="direct"),
          DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", bool)),
@@ -218,7 +222,7 @@ TOPOLOGY: Final = (
         answer=lambda given, answer: {"exchange": given["exchange"], "type": given["type"]},
     ),
     _deletion(
-        "exchange", "Delete exchange NAME with its bindings. Exit code 1: it does not exist.\n\n"
+        "exchange", "Delete exchange NAME with its bindings. Exit code 1: the exchange does not exist.\n\n"
         "For example: penstock exchanges delete logs --if-unused", IF_UNUSED, first="exchange.declare",
     ),
     _binding(
@@ -243,7 +247,7 @@ TOPOLOGY: Final = (
     ),
     Command(
         "vhosts protect", "vhost.protect",
-        "Protect virtual host NAME from deletion, or with --off no longer.\n\n"
+        "Protect virtual host NAME from deletion, or with --off end the protection.\n\n"
         "For example: penstock vhosts protect production",
         (Field("name"), Field("off", "permit its deletion again", bool, False)),
         lambda given, answer: [
@@ -255,7 +259,7 @@ TOPOLOGY: Final = (
     ),
     _deletion(
         "vhost", "Delete virtual host NAME with all its objects, and close its connections. --url must name another "
-        "one.\n\nFor example: penstock vhosts delete staging", DETACH, field="name", where=BROKER,
+        "virtual host.\n\nFor example: penstock vhosts delete staging", DETACH, field="name", where=BROKER,
         says=lambda given, answer: [job_started(answer) if given["detach"] else f"vhost {given['name']} is deleted"],
     ),
 )  # fmt: skip
@@ -347,7 +351,7 @@ OF_CONNECTIONS: Final = (
     ),
     Command(
         "connections unset", "connection.unset",
-        "Remove settings of connection NAME that `penstock connections set` has made: the named ones, or all.\n\n"
+        "Remove settings of connection NAME that `penstock connections set` has made: the named settings, or all.\n\n"
         "For example: penstock connections unset con:2",
         (_CONNECTION, Field("names", metavar="[NAME...]", many=True, required=False)),
         _of_connection, _connection_unsetting,
@@ -381,7 +385,7 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
         Command(
             f"{noun} unset", "settings.unset",
             f"Remove settings of {'the broker' if scope == 'broker' else 'PATTERN'} that `penstock {noun} set` has "
-            "made: the named ones, or all.\n\n"
+            "made: the named settings, or all.\n\n"
             f"For example: penstock {noun} unset{shown}",
             (*pattern, *each, Field("names", metavar="[NAME...]", many=True, required=False)),
             _changed, _unsetting, {"scope": scope},
@@ -449,7 +453,7 @@ def _policies(noun: str, operator: tuple[Field, ...], fixed: Mapping[str, object
             (Field("name"), Field("pattern"),
              Field("definition", metavar="DEFINITION | KEY=VALUE...", many=True, read=definition),
              Field("priority", "Of several that match, the highest applies.", int, default=0),
-             Field("apply-to", "Apply it to these only.", choices=APPLY_TO), *operator),
+             Field("apply-to", "Apply the policy only to these kinds.", choices=APPLY_TO), *operator),
             _policy_set, fixed=fixed,
         ),
         Command(
@@ -522,7 +526,7 @@ _LIMITED: Final = (Field("scope", choices=("user", "vhost")), Field("name", name
 USERS: Final = (
     Command(
         "users tags", "user.tags",
-        "Give user NAME these TAGS and no others; none takes all away.\n\n"
+        "Replace the tags of user NAME by TAGS; without TAGS remove all.\n\n"
         "For example: penstock users tags anna monitoring policymaker",
         (Field("name", names="users"), Field("tags", many=True, required=False, read=list)),
         _tagged, remarks=unknown_tags, where=BROKER,
@@ -536,7 +540,7 @@ USERS: Final = (
     ),
     Command(
         "permissions set", "permission.set",
-        "Permit USER what CONFIGURE WRITE READ match in the virtual host of --url; '.*' is everything, '' nothing.\n\n"
+        "Permit USER the names that CONFIGURE WRITE READ match in the virtual host of --url; '.*' is all, '' none.\n\n"
         "For example: penstock permissions set anna '^anna-' '.*' '.*'",
         (Field("user", names="users"), Field("expressions", many=True),
          Field("topic", "Set a topic permission for this exchange: WRITE READ.", metavar="EXCHANGE")),
@@ -544,7 +548,7 @@ USERS: Final = (
     ),
     Command(
         "permissions delete", "permission.clear",
-        "Take away what USER may do in the virtual host of --url, and close its connections there.\n\n"
+        "Remove the permissions of USER in the virtual host of --url, and close the user's connections there.\n\n"
         "For example: penstock permissions delete anna --url amqp://127.0.0.1/staging",
         (Field("user", names="users"),
          Field("topic", "Delete the topic permission for this exchange.", metavar="EXCHANGE")),
@@ -597,7 +601,7 @@ OTHERS: Final = (
     Command(
         "connections close", "connection.close",
         "Close connection NAME: its number, its name in the log, its client's connection_name or port.\n\n"
-        "Its client hears connection-forced (320) with the reason. It may connect again; `penstock users block NAME` "
+        "The client gets connection-forced (320) with the reason, and may connect again; `penstock users block NAME` "
         "holds publishes. For example: penstock connections close 2 --reason 'maintenance'",
         (_CONNECTION, Field("reason", "Send this reason to the client.", default="")),
         "connection {closed} is closed", absent=_gone("connection", "connection"), where=BROKER,
@@ -610,23 +614,23 @@ OTHERS: Final = (
     ),
     Command(
         "jobs cancel", "job.cancel",
-        "Cancel job ID: an import is undone, a deletion stops with what is left.\n\n"
+        "Cancel job ID: an import is undone, a deletion stops, and the remaining objects stay.\n\n"
         "The command does not wait for the end of the job. For example: penstock jobs cancel 7",
         (Field("id", metavar="ID", kind=int),),
         "job {id} is being cancelled", where=BROKER,
     ),
     Command(
         "sinks assign", "sink.assign",
-        "Let USER continue QUERY: the id of a stream, or its txnAppId. It belonged to the user who began it.\n\n"
-        "Tasks of the former user take no more rows. For example: penstock sinks assign nightly-bills etl2",
+        "Let USER continue QUERY: the id of a stream, or its txnAppId. It belonged to the user that began it.\n\n"
+        "Tasks of the previous user can publish no more rows. For example: penstock sinks assign nightly-bills etl2",
         (Field("query"), Field("user", names="users")),
         lambda given, answer: [f"query {given['query']} belongs to user {given['user']} now, at "
                                f"{counted(answer['targets'], 'target')}"],
     ),
     Command(
         "sinks end", "sink.end",
-        "Drop what QUERY has staged, and forget its marks: for a query that is gone for good.\n\n"
-        "A batch that is run again after that is published again, so its rows may be there twice. For example: "
+        "Drop the staged rows of QUERY, and delete its marks: for a query that will not run again.\n\n"
+        "A batch that runs again afterwards is published again, so its rows may arrive twice. For example: "
         "penstock sinks end nightly-bills",
         (Field("query", names="sinks"),),
         lambda given, answer: [f"query {given['query']} is ended at {counted(answer['targets'], 'target')}; "
@@ -635,17 +639,17 @@ OTHERS: Final = (
     ),
     Command(
         "leases end", "lease.close",
-        "End lease NUMBER of a batch read: what only it pins leaves its queue.\n\n"
-        "Its reader goes on under another lease if all messages of its range are still there, and fails otherwise. For "
-        "example: penstock leases end 7",
+        "End lease NUMBER of a batch read: messages that only this lease pins leave their queue.\n\n"
+        "The reader continues under another lease if all messages of its range are still there, and fails otherwise. "
+        "For example: penstock leases end 7",
         (Field("lease", metavar="NUMBER", kind=COUNT, names="leases"),), "lease {lease} is ended",
         answer=lambda given, answer: {"lease": given["lease"], "ended": True}, absent=_gone("lease", "lease"),
     ),
     Command(
         "cursors create", "cursor.attach",
-        "Create cursor NAME on each QUEUE, before its reader comes: what arrives meanwhile waits for it.\n\n"
-        "With QUEUE=SEQUENCE everything up to that counts as read; other queues begin at the earliest message. Exit "
-        "code 1: it exists. For example: penstock cursors create billing orders --at latest",
+        "Create cursor NAME on each QUEUE, before its reader: messages that arrive meanwhile wait for the reader.\n\n"
+        "With QUEUE=SEQUENCE all messages up to SEQUENCE count as read; other queues begin at the earliest message. "
+        "Exit code 1: the cursor exists. For example: penstock cursors create billing orders --at latest",
         (Field("cursor", metavar="NAME"), Field("queues", metavar="QUEUE...", many=True, names="queues", read=list),
          Field("starting", "earliest (the default), latest or QUEUE=SEQUENCE.", option="--at", metavar="PLACE",
                many=True, read=places)),
@@ -654,29 +658,30 @@ OTHERS: Final = (
     ),
     Command(
         "cursors move", "cursor.move",
-        "Move cursor NAME to PLACE: earliest, latest or QUEUE=SEQUENCE (everything up to it counts as read).\n\n"
-        "What a move passes over is gone for this cursor. Back goes as far as another cursor still needs the messages. "
+        "Move cursor NAME to PLACE: earliest, latest or QUEUE=SEQUENCE (messages up to SEQUENCE count as read).\n\n"
+        "This cursor does not read messages that a move skips. A move back reaches only messages that another cursor "
+        "still needs. "
         "For example: penstock cursors move billing latest --dry-run, or penstock cursors move billing orders=1200",
         (_CURSOR, Field("to", metavar="PLACE...", many=True, read=places),
-         Field("dry_run", "Only tell what the move would do.", bool),
-         Field("force", "Move it while a query reads; the query ends with an error.", bool)),
+         Field("dry_run", "Only report the effects of the move.", bool),
+         Field("force", "Move the cursor while a query reads; the query ends with an error.", bool)),
         _moved,
     ),
     Command(
         "cursors release", "cursor.release",
-        "Release each QUEUE that cursor NAME has left: its query no longer subscribes to it.\n\n"
-        "What was not settled stays in the queue, for other cursors and consumers. For example: penstock cursors "
+        "Release each QUEUE that cursor NAME has left: its query no longer subscribes to the queue.\n\n"
+        "Unsettled messages stay in the queue, for other cursors and consumers. For example: penstock cursors "
         "release billing old-orders",
         (_CURSOR, Field("queues", metavar="QUEUE...", many=True, names="queues", read=list)), _released,
         answer=lambda given, answer: {"released": given["queues"]}, absent=_gone("cursor", "cursor"),
     ),
     _deletion(
-        "cursor", "Delete cursor NAME of a reader that is gone for good: its queues become ordinary queues again.\n\n"
+        "cursor", "Delete cursor NAME of a reader that will not return: its queues become ordinary queues again.\n\n"
         "Unsettled messages stay in them. For example: penstock cursors delete billing",
     ),
     Command(
         "tls reload", "tls.reload",
-        "Read the files of the certificates again: new connections get them, and open ones stay.\n\n"
+        "Read the files of the certificates again: new connections use the new certificates, open connections stay.\n\n"
         "If a file cannot be used, the old certificates stay and the reason is printed. For example: penstock tls "
         "reload",
         says=_certificates, answer=lambda given, answer: answer["certificates"], where=BROKER,

@@ -60,7 +60,7 @@ def sections(node: Node, everywhere: bool) -> list[str]:
 
 
 def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
-    """Yield the items of a section some at a time; some may not be exported. Things may change between two groups."""
+    """Yield the items of a section in groups; some may not be exported. Objects may change between two groups."""
     table, added = node.broker.table, defined_sections(node).get(section)
     if added is not None:
         if only is None or not added.everywhere:
@@ -100,7 +100,7 @@ def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
 
 
 def _of_all(node: Node, section: str) -> list[object]:
-    """Return the items of a section that belongs to no virtual host."""
+    """Return the items of a section whose objects belong to no virtual host."""
     table = node.broker.table
     if section == "global_parameters":
         return list(table.parameters.global_ones())
@@ -110,7 +110,7 @@ def _of_all(node: Node, section: str) -> list[object]:
 def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list[Row]:
     """Return the exported items of a window as plain data.
 
-    `named` adds their virtual host. `for_rabbitmq` leaves out what RabbitMQ refuses.
+    `named` adds their virtual host. `for_rabbitmq` omits items that RabbitMQ refuses.
     """
     rows: list[Row] = []
     for item in items:
@@ -127,7 +127,7 @@ def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list
 
 
 def _is_exported(subject: object) -> bool:
-    """Return whether an item is exported: not if it is exclusive, predeclared, or was deleted meanwhile."""
+    """Return whether an item is exported: exclusive, predeclared and meanwhile deleted objects are not."""
     if isinstance(subject, Queue):
         return subject.owner is None and not subject.deleted
     if isinstance(subject, Exchange):
@@ -143,7 +143,7 @@ def _lasts(binding: Binding) -> bool:
 
 
 def plainly(subject: object, named: bool) -> Row:
-    """Return one item of an export; `named` leaves its virtual host in."""
+    """Return one item of an export; with `named` the item has its virtual host."""
     (row,) = [row for kind, row in ROWS if isinstance(subject, kind)]
     fields = row(subject)
     if not named:
@@ -178,7 +178,7 @@ BOUND: Final = ("vhost", "source", "destination", "destination_type", "routing_k
 
 
 def _declared(table: Table[Any], paths: Iterable[str]) -> Callable[[Any], Row]:
-    """Return the function that makes a row of what clients declare."""
+    """Return the function that makes the row of an object that clients declare."""
     fields = table.select(paths)
     return lambda subject: table.row(subject, Reading(0.0), fields)
 
@@ -197,7 +197,7 @@ ROWS: Final[tuple[tuple[type, Callable[[Any], Row]], ...]] = (
 
 
 def export(node: Node, request: ControlRequest) -> Carried:
-    """Return a page of the definitions, or with `whole` all of them."""
+    """Return a page of the definitions, or with `whole` all definitions."""
     if not request.flag("whole"):
         return answer_export(node, request)
     only = None if request.flag("everywhere") else request.vhost
@@ -210,7 +210,7 @@ def _lists(node: Node, only: VirtualHost | None, for_rabbitmq: bool) -> Iterator
 
 
 def _rows(node: Node, section: str, only: VirtualHost | None, for_rabbitmq: bool) -> Iterator[list[Row]]:
-    """Yield the rows of a section, some at a time, each once. Items created meanwhile may be missing."""
+    """Yield the rows of a section in groups, each row once. Items created meanwhile may be missing."""
     some: list[Item] = []
     seen = 0
     for vhost, subjects in groups(node, section, only):
@@ -227,9 +227,9 @@ def _rows(node: Node, section: str, only: VirtualHost | None, for_rabbitmq: bool
 
 
 def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object]]:
-    """Answer definitions.export: the head without a section, else a page of it.
+    """Answer definitions.export: the head without a section, otherwise a page of the section.
 
-    Its fields are {section, after, everywhere, for_rabbitmq}.
+    The request has the fields {section, after, everywhere, for_rabbitmq}.
     """
     only = None if request.fields.get("everywhere") is True else request.vhost
     if request.fields.get("section") is None:
@@ -255,7 +255,7 @@ def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object
 
 
 def _of_path(fields: Row) -> Row:
-    """Return the fields of an export of all that a path of HTTP stands for. Raises PreconditionFailed (406)."""
+    """Return the fields of an export that a path of HTTP requests. Raises PreconditionFailed (406)."""
     reader = fields.get("for")
     if reader not in (None, RABBITMQ):
         raise PreconditionFailed(f"for must be {RABBITMQ}, or be left out")

@@ -1,10 +1,10 @@
 """Definitions import: all or nothing, in steps of some entries; or a dry run.
 
-Each entry is declared as a client would, and is visible at once. Policies and settings are changed together. An error
-undoes the entries before it in reverse order. Entries that others have begun to use stay, and the error names them. On
-request, refused entries are skipped, with those that need them; the answer lists them. An import is a job: it runs
-beside changes, and settings and policies take their place in the line of changes. What others have changed meanwhile is
-theirs: an undo leaves it, and the error names it. A cancelled import is undone like one that fails.
+Each entry is declared as by a client, and is visible at once. Policies and settings are changed together. An error
+undoes the previous entries in reverse order. Entries that clients have begun to use stay, and the error names these
+entries. On request, refused entries are skipped, with all entries that need them; the answer lists skipped entries. An
+import is a job that runs beside changes; settings and policies wait in the line of changes. An undo leaves objects that
+others have changed meanwhile, and the error names these objects. A cancelled import is undone like a failed import.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ LOST: Final = {
 
 
 class Unwanted(PreconditionFailed):
-    """Error for an entry that the import was asked to skip."""
+    """Error for an entry that the import is to skip."""
 
 
 def rows(streams_as_queues: bool) -> list[Definitions]:
-    """Return the kinds of definitions in the order in which they are made."""
+    """Return the kinds of definitions in the order of their import."""
     return [
         vhosts.DEFINITIONS,
         users.DEFINITIONS,
@@ -85,12 +85,12 @@ def rows(streams_as_queues: bool) -> list[Definitions]:
         topology.EXCHANGES_DEFINED,
         topology.queue_definitions(streams_as_queues),
         topology.BINDINGS_DEFINED,
-        limits.DEFINITIONS,  # Last: a limit that was lowered has left more queues than it permits.
+        limits.DEFINITIONS,  # Last: the existing queues may exceed a limit that was lowered.
     ]
 
 
 class ImportOptions(NamedTuple):
-    """Options of an import: the entries that it leaves out, and the replacement of streams."""
+    """Options of an import: the omitted entries, and the replacement of streams."""
 
     skip: Sequence[str] = ()
     """Kinds, and KIND:NAME for single entries."""
@@ -110,11 +110,11 @@ def import_steps(
     dry_run: bool = False,
     progress: WorkProgress | None = None,
 ) -> Steps[Row]:
-    """Import a file in steps; `vhost` is the default virtual host of entries, None if they must name theirs.
+    """Import a file in steps; `vhost` is the default virtual host of entries, None if each must name one.
 
     Return the numbers of new and of changed items, and the skipped ones. With `dry_run` return the differences, and
-    change nothing. Raises PreconditionFailed (406) with line and key, after undoing everything; ResourceError (506) as
-    well for a limit of the broker, which no entry is skipped for; Cancelled (406) after undoing everything.
+    change nothing. Raises PreconditionFailed (406) with line and key, after undoing everything; also ResourceError
+    (506) for a limit of the broker, for which entries are not skipped; Cancelled (406) after undoing everything.
     """
     work = Import(node, data, vhost, options, dry_run, WorkProgress() if progress is None else progress)
     if dry_run:
@@ -144,7 +144,7 @@ def answer_import(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def subject_of(node: Node, request: ControlRequest) -> tuple[Subject, ...]:
-    """Return what an import is about: the definitions of a virtual host, or of all."""
+    """Return the subject of an import: the definitions of a virtual host, or of all."""
     everywhere = request.fields.get("everywhere") is True
     return (Subject(DEFINITIONS, "", "" if everywhere else request.vhost.name),)
 
@@ -207,9 +207,9 @@ class Import:
         return rows
 
     def _finish(self, kind: DefinitionKind, planned: Planned | None) -> Steps[None]:
-        """Make the gathered entries of a kind, or plan them.
+        """Make or plan the gathered entries of a kind.
 
-        If refused entries are to be listed, bisect to find them.
+        If refused entries are to be listed, bisect the entries to find the refused ones.
         """
         parts = [kind.gathered] if kind.gathered else []
         while parts:
@@ -234,18 +234,18 @@ class Import:
                     self._refuse(kind, entry, error)
 
     def _check_wanted(self, kind: DefinitionKind, entry: Entry) -> None:
-        """Raise Unwanted for an entry that is to be skipped."""
+        """Raise Unwanted for an entry to skip."""
         if (kind.name, entry.text(kind.row.section.named_by)) in self.defined.named:
             raise Unwanted("as asked")
 
     def _refuse(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> None:
-        """Skip a refused entry. Raises the error with line and key if it is not to be skipped."""
+        """Skip a refused entry. Raises the error with line and key for an entry that must not be skipped."""
         difference = self._skipped_as(kind, entry, error)
         if difference is None:
             raise self._error(entry, error) from None
 
     def _skipped_as(self, kind: DefinitionKind, entry: Entry, error: BrokerError) -> Difference | None:
-        """Note that an entry is skipped, for the error or an entry that it needs; None if it is not to be skipped."""
+        """Record an entry as skipped, for the error or a skipped entry that it needs; None if it must not be."""
         reason = str(error)
         if isinstance(error, NotFound):
             reason = next((f"{need} is skipped" for need in needs(entry) if need in self._missing), reason)
@@ -316,7 +316,7 @@ class Import:
         return difference
 
     def _note_dangling(self) -> Steps[None]:
-        """Note what names a skipped exchange that does not exist, and so loses messages."""
+        """Record entries that name a skipped, missing exchange, and so lose messages."""
         if not any(row["kind"] == "exchanges" for row in self._skipped):
             return
         for kind in self._kinds:
@@ -339,7 +339,7 @@ class Import:
         self.progress.count_all(sum(len(entries) for entries in self.defined.entries.values()), "entries")
 
     def take_back(self) -> Steps[None]:
-        """Undo everything in reverse order, as far as it is still as it was made.
+        """Undo all entries in reverse order, except objects that were changed since.
 
         Policies and settings are last, and then virtual hosts, whose deletion changes policies and settings too.
         """
@@ -369,7 +369,7 @@ class Import:
         self._count_entry()
 
     def failure(self, error: BrokerError) -> BrokerError:
-        """Return the error of an import that was undone; it names what stays."""
+        """Return the error of an import that was undone; the error names the remaining objects."""
         if not self._left:
             return Cancelled(joined(str(error), NOTHING_IMPORTED)) if isinstance(error, Cancelled) else error
         named = ", ".join(self._left[:LEFT_TOLD])
@@ -419,7 +419,7 @@ class Import:
 
 
 def needs(entry: Entry) -> list[str]:
-    """Return the subjects of what an entry cannot be made without."""
+    """Return the subjects of the objects that an entry needs."""
     vhost = entry.text("vhost")
     needs = [f"vhost '{vhost}'"]
     if "user" in entry.fields:
@@ -436,7 +436,7 @@ def exchange_subject(name: str, entry: Entry) -> str:
 
 
 def named_exchanges(entry: Entry) -> list[tuple[str, str]]:
-    """Return the exchanges that messages leave to by an entry, with the key of each."""
+    """Return the exchanges to which an entry sends messages, with the key of each."""
     exchanges: list[tuple[str, str]] = []
     for table in (entry.table("arguments"), entry.table("definition")):
         exchanges += [(key, str(table[key])) for key in LOST if key in table]
@@ -455,7 +455,7 @@ def _shape(kind: str, difference: Difference, line: int) -> Row:
 
 
 def _named_in(entries: list[Entry], text: str) -> Entry | None:
-    """Return the entry whose name an error quotes; None if no one, or more than one does."""
+    """Return the only entry whose name an error quotes; None if no entry or several entries match."""
     named = [entry for entry in entries if f"'{entry.text('name')}'" in text]
     return named[0] if len(named) == 1 else None
 

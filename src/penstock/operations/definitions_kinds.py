@@ -51,7 +51,7 @@ class Difference:
 
 
 class Planned:
-    """Names, settings and policies that entries before this one would make."""
+    """Names, settings and policies that previous entries would make."""
 
     def __init__(self, table: SettingsTable) -> None:
         self.table = table
@@ -68,7 +68,7 @@ class Planned:
 
 
 class Made:
-    """Everything that an import has made so far, with its undo actions."""
+    """All objects that an import has made so far, with the undo actions."""
 
     def __init__(self) -> None:
         self.created: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Made:
 
 
 class Together(NamedTuple):
-    """Values of which all of a file take effect at once, in steps, after the other entries of their kind."""
+    """Values that take effect together for a whole file, in steps, after the other entries of their kind."""
 
     put: Callable[[Node, list[Any]], Steps[object]]
     rehearse: Callable[[Node, SettingsTable, list[Any]], Steps[object]]
@@ -104,9 +104,9 @@ class Together(NamedTuple):
 
 
 class Definitions(NamedTuple):
-    """Definitions of a noun: functions of an entry, the value that it defines, and that which is there (None: none).
+    """Definitions of a noun: functions of an entry, the defined value, and the present value (None: missing).
 
-    All raise BrokerError for an entry that cannot be made.
+    All functions raise BrokerError for an entry that cannot be made.
     """
 
     section: Section
@@ -142,12 +142,12 @@ class Definitions(NamedTuple):
 
 
 class DefinedSection(DefinedNoun):
-    """Definitions of an added noun: how its entries are made, and which rows are exported."""
+    """Definitions of an added noun: functions that make its entries, and the exported rows."""
 
     def __init__(
         self, definitions: Definitions, groups: Callable[[Node, VirtualHost | None], Groups], everywhere: bool = False
     ) -> None:
-        """`groups` yields rows; `everywhere`: they are exported with all virtual hosts only."""
+        """`groups` yields rows; `everywhere`: the rows are exported only with all virtual hosts."""
         self.definitions = definitions
         self.groups = groups
         self.everywhere = everywhere
@@ -160,7 +160,7 @@ def defined_sections(node: Node) -> dict[str, DefinedSection]:
 
 
 class DefinitionKind:
-    """Entries of one noun in one import: how they are compared with what there is, made and undone."""
+    """Entries of one noun in one import: compared with the present objects, made and undone."""
 
     def __init__(self, node: Node, row: Definitions) -> None:
         self.node = node
@@ -183,7 +183,7 @@ class DefinitionKind:
         return Difference(self.subject(entry), change)
 
     def compare(self, entry: Entry, planned: Planned) -> Difference:
-        """Return the effect of an import on an entry, and note the object that it would make."""
+        """Return the effect of an import on an entry, and record the object that the entry would make."""
         row, node = self.row, self.node
         value = self._read(entry, planned)
         difference = self.difference(entry, UNCHANGED)
@@ -205,7 +205,7 @@ class DefinitionKind:
         return difference
 
     def make(self, entry: Entry, made: Made) -> None:
-        """Make an entry, or change what there is."""
+        """Make the object of an entry, or change the present object."""
         row, node = self.row, self.node
         value = self._read(entry, None)
         left_out, before = row.left_out(node, entry), row.find(node, entry)
@@ -237,7 +237,7 @@ class DefinitionKind:
             self.node.record_setting(*together.record(value), "")
 
     def rehearse(self, entries: list[Entry], planned: Planned, made: Made) -> Steps[None]:
-        """Apply the entries that `compare` gathered to the planned table, as `finish` applies them to the broker's."""
+        """Apply the entries that `compare` gathered to the planned table, as `finish` would to the broker's table."""
         assert self.row.together is not None
         values = [self._values[self.subject(entry)][0] for entry in entries]
         change = yield from self.row.together.rehearse(self.node, planned.table, values)
@@ -245,7 +245,7 @@ class DefinitionKind:
             made.overflow += change.overflow.sentences()
 
     def _read(self, entry: Entry, planned: Planned | None) -> Any:
-        """Return the value of an entry. Raises PreconditionFailed (406) where another entry defines it otherwise."""
+        """Return the value of an entry. Raises PreconditionFailed (406) if another entry defines a different value."""
         first = self._seen.setdefault(self._key(entry), entry)
         if first.fields != entry.fields and self.row.key is None:
             raise PreconditionFailed(f"{self.subject(entry)} is defined twice in the file, with different values")
@@ -259,7 +259,7 @@ class DefinitionKind:
             self.gathered.append(entry)
 
     def _refresh(self, entries: list[Entry]) -> Steps[None]:
-        """Read gathered entries again whose values others have changed since: a value may extend that one."""
+        """Read gathered entries again if the present value has changed since: an entry may extend the present value."""
         for entry in entries:
             _, before = self._values[self.subject(entry)]
             found = self.row.find(self.node, entry)
@@ -269,7 +269,7 @@ class DefinitionKind:
                 yield
 
     def _unless_changed(self, entry: Entry, undo: Undo) -> Undo:
-        """Return an undo action that leaves an object which others have changed since it was made."""
+        """Return an undo action that leaves an object which others have changed since its creation."""
         placed = self.row.find(self.node, entry)
 
         def undo_own() -> str:
@@ -279,7 +279,7 @@ class DefinitionKind:
         return undo_own
 
     def _put_back(self, entries: list[Entry], placed: list[Any]) -> Steps[list[str]]:
-        """Put back the values before gathered entries, except those that others have changed since; return these."""
+        """Restore the values before gathered entries, except values changed by others since; return the exceptions."""
         together = self.row.together
         assert together is not None
         left: list[str] = []
@@ -295,11 +295,11 @@ class DefinitionKind:
         return left
 
     def _changed(self, entry: Entry, found: object) -> str:
-        """Return the name of an object that others have changed; "" if it is not there any more."""
+        """Return the name of an object that others have changed; "" for a deleted object."""
         return "" if found is None else f"{self.subject(entry)} (changed meanwhile)"
 
     def _found(self, entry: Entry) -> Any:
-        """Return the value that is there for an entry; None if there is none, or not even its virtual host or user."""
+        """Return the present value of an entry; None for a missing object, virtual host or user."""
         try:
             return self.row.find(self.node, entry)
         except BrokerError:
@@ -316,7 +316,7 @@ class DefinitionKind:
 
 
 def check_vhost(node: Node, entry: Entry, planned: Planned | None) -> str:
-    """Return the virtual host of an entry. Raises NotFound (404) if it neither exists nor is planned."""
+    """Return the virtual host of an entry. Raises NotFound (404) for one that neither exists nor is planned."""
     name = entry.text("vhost")
     return name if planned is not None and name in planned.vhosts else node.vhost(name).name
 
@@ -328,7 +328,7 @@ def shown(value: object) -> str:
 
 
 def details_of(before: dict[str, object], after: dict[str, object], prefix: str = "") -> list[tuple[str, str, str]]:
-    """Return the keys whose values differ, with both values; "absent" for none."""
+    """Return the keys whose values differ, with both values; "absent" for a missing value."""
     details: list[tuple[str, str, str]] = []
     for key in [*before, *[key for key in after if key not in before]]:
         one, other = before.get(key), after.get(key)

@@ -1,7 +1,7 @@
 """Definitions parser: checks keys and types of a definitions file and reports errors with line and key.
 
-The format is RabbitMQ's (the export of its HTTP API, rabbitmqctl and management UI), with a section `settings` of ours.
-Entries of kinds that are skipped are counted.
+The format is RabbitMQ's (the export of its HTTP API, rabbitmqctl and management UI), with an additional section
+`settings`. Entries of kinds that are skipped are counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.texts import joined, nearest
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
-"""Most octets of imported definitions: all are in memory until the last is made."""
+"""Most bytes of imported definitions: all are in memory until the last is made."""
 UNKNOWN_MOST: Final = 20
 """Most unknown keys of a file that an import leaves out."""
 PARSE_WORK: Final = 500
@@ -34,7 +34,7 @@ OWN_HASH: Final = "penstock_password_hash"
 
 
 class Section:
-    """Kind of definitions: the keys of its entries, by the types of their values; several keys are in one text."""
+    """Kind of definitions: the keys of its entries, by the types of their values; one text may list several keys."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ def refusal(text: str) -> PreconditionFailed:
 
 
 class ParsedDefinitions:
-    """Definitions of a file in their order, and the number of ignored ones; parsed in steps."""
+    """Definitions of a file in their order, and the number of ignored definitions; parsed in steps."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class ParsedDefinitions:
         skip: Sequence[str] = (),
         lenient: bool = False,
     ) -> None:
-        """Take a file with these kinds; `vhost` is the default virtual host of entries, None if they must name theirs.
+        """Take a file with these kinds; `vhost` is the default virtual host of entries, None if each must name one.
 
         `skip` has kinds, and KIND:NAME for single entries, such as exchange:delays. With `lenient` invalid entries are
         listed, instead of raised. Raises PreconditionFailed (406) for an unknown kind.
@@ -167,7 +167,7 @@ class ParsedDefinitions:
         self._next: int = 0
 
     def read(self) -> i64:
-        """Continue; return the units of work spent. Raises PreconditionFailed (406) with line and key."""
+        """Parse the next part; return the units of work spent. Raises PreconditionFailed (406) with line and key."""
         if not self._parsed:
             self._parse()
             return PARSE_WORK
@@ -185,18 +185,18 @@ class ParsedDefinitions:
         return LOOK_WORK
 
     def error(self, path: list[str | int], text: str, within: list[str | int] | None = None) -> PreconditionFailed:
-        """Return the error for the text at a position of the file; `within` is the named position, if it is another."""
+        """Return the error for the text at a position of the file; `within` is the named position, if different."""
         where = place_of(path if within is None else within)
         location = f"line {self.line_of(path)}" + (f", {where}" if where else "")
         return refusal(f"{location}: {text}")
 
     def line(self, entry: Entry) -> int:
-        """Return the line of an entry; fast if asked for in order."""
+        """Return the line of an entry; fast for entries in order."""
         places = self._reader.places.get(entry.section, [])
         return self.line_of([entry.section]) if entry.index >= len(places) else self._line_at(int(places[entry.index]))
 
     def path(self, entry: Entry) -> list[str | int]:
-        """Return the keys of an entry: of one that is a member itself its name."""
+        """Return the keys of an entry: the name of an entry that is itself a member."""
         return [entry.section, entry.index] if entry.section in self._reader.places else [entry.section]
 
     def _line_at(self, place: int) -> int:
@@ -208,7 +208,7 @@ class ParsedDefinitions:
         return line
 
     def _add(self, section: str, index: int, fields: object) -> None:
-        """Check an entry, and add it to those of its kind."""
+        """Check an entry, and add the entry to its kind."""
         kind = section
         if section == "parameters" and isinstance(fields, dict):
             kind = self._components.get(str(fields.get("component")), section)
@@ -237,7 +237,7 @@ class ParsedDefinitions:
         self.named.add((matched, name))
 
     def check_skipped(self) -> None:
-        """Raise PreconditionFailed (406) for an entry to skip that the file does not have."""
+        """Raise PreconditionFailed (406) for an entry to skip that is missing in the file."""
         names = {
             kind: {entry.text(self._kinds[kind].named_by) for entry in self.entries[kind]} for kind, _ in self.named
         }
@@ -250,7 +250,7 @@ class ParsedDefinitions:
     def _parse(self) -> None:
         reader = self._reader
         if len(reader.data) > BYTES_MOST:
-            size = f"the definitions have {len(reader.data):,} octets; at once {BYTES_MOST:,} are imported"
+            size = f"the definitions have {len(reader.data):,} bytes; at once {BYTES_MOST:,} are imported"
             raise refusal(size)
         try:
             self._parsed = reader.step()
@@ -291,7 +291,7 @@ class ParsedDefinitions:
         return len(entries)
 
     def _limits_of_vhost(self, limits: object) -> int:
-        """Read the limits of the one virtual host of a file, as the parameter that the file may have of them too."""
+        """Read the limits of the only virtual host of a file, which the file may also have as a parameter."""
         fault = ""
         if not isinstance(limits, dict):
             fault = OBJECT.fault(OF_VHOST, limits)

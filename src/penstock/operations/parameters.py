@@ -26,7 +26,7 @@ LISTED_APART: Final = ("vhost-limits", "policy", "operator_policy")
 
 
 def put_parameter(node: Node, parameter: Parameter) -> Parameter | None:
-    """Set a parameter; return the former one.
+    """Set a parameter; return the previous parameter.
 
     Raises NotFound (404) for the virtual host, PreconditionFailed (406) for a parameter that is too large,
     ResourceError (506) at a limit.
@@ -52,7 +52,7 @@ def drop_parameter(node: Node, key: tuple[str, str, str]) -> None:
 
 
 def set_parameter(node: Node, request: ControlRequest) -> Row:
-    """Set a parameter, or a global one: without a component."""
+    """Set a parameter, or without a component a global parameter."""
     component, vhost, name = _key(request)
     if component in LISTED_APART:
         raise PreconditionFailed(f"the component {component} has paths of its own: use those")
@@ -63,24 +63,24 @@ def set_parameter(node: Node, request: ControlRequest) -> Row:
 
 
 def clear_parameter(node: Node, request: ControlRequest) -> Row:
-    """Remove a parameter, or a global one. Raises NotFound (404)."""
+    """Remove a parameter, or a global parameter. Raises NotFound (404)."""
     drop_parameter(node, _key(request))
     return {}
 
 
 def cluster_name_of(node: Node) -> str:
-    """Return the name of the cluster: the one that was set, or that of the node."""
+    """Return the name of the cluster: the configured name, or the node's name."""
     return node.broker.table.parameters.cluster_name(node.name)
 
 
 def set_cluster_name(node: Node, request: ControlRequest) -> Row:
-    """Set the name of the cluster, which overview, metrics and clients are told."""
+    """Set the name of the cluster, as reported in overview, metrics and the greeting of clients."""
     put_parameter(node, Parameter("", "", CLUSTER_NAME, request.text("name")))
     return {}
 
 
 def list_parameters(node: Node, request: ControlRequest) -> Steps[Row]:
-    """List the parameters of the virtual host, or with `everywhere` of all, and the global ones."""
+    """List the parameters of the virtual host, or with `everywhere` of all, and the global parameters."""
     vhost = None if request.flag("everywhere") else request.vhost.name
     table, everything, rules = node.broker.table.parameters, request.connection is None, request.access.rules
     parameters = [each for each in table.of(None, vhost) if everything or rules.enters(each.vhost)]
@@ -105,14 +105,14 @@ def _parameters(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
 
 
 def _of_component(node: Node, request: ControlRequest) -> Groups:
-    """Return the parameters of a component, or all; those of a virtual host, or of all that the user may enter."""
+    """Return the parameters of a component or of all, in a virtual host or in all that the user may enter."""
     component = request.text("component") if "component" in request.fields else None
     hosts = {*entered(node, request)}
     return iter([(None, [each for each in node.broker.table.parameters.of(component) if each.vhost in hosts])])
 
 
 def _read(node: Node, entry: Entry) -> Parameter:
-    """Return the parameter of an entry; a global one has neither component nor virtual host."""
+    """Return the parameter of an entry; a global parameter has neither component nor virtual host."""
     return Parameter(entry.text("component"), entry.text("vhost"), entry.text("name"), entry.fields.get("value"))
 
 
@@ -140,7 +140,7 @@ def _put(node: Node, entry: Entry, value: Parameter, before: Parameter | None) -
 
 
 def _definitions(section: Section, subject: str) -> Definitions:
-    """Return definitions of parameters. Values are secret: they hold passwords."""
+    """Return definitions of parameters. Values are secret, because they may contain passwords."""
     return Definitions(
         section,
         subject=lambda entry: subject.format_map(entry.fields),

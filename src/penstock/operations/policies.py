@@ -32,10 +32,10 @@ FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 
 
 def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Set a policy. It is in effect with the answer, which lists the objects concerned.
+    """Set a policy, which is in effect with the answer. The answer lists the objects concerned.
 
-    Raises NotFound (404) for the virtual host, PreconditionFailed (406) for an invalid policy, or one that contradicts
-    the arguments of a queue, ResourceError (506) at a limit.
+    Raises NotFound (404) for the virtual host, PreconditionFailed (406) for an invalid policy, or a policy that
+    contradicts the arguments of a queue, ResourceError (506) at a limit.
     """
     operator, host = _operator(request), node.vhost(request.vhost.name).name
     fields = {name: request.fields[name] for name in FIELDS if request.fields.get(name) is not None}
@@ -76,7 +76,7 @@ def clear_policy(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def list_policies(node: Node, request: ControlRequest) -> Steps[Row]:
-    """List the policies of the virtual host, or with `everywhere` of all; `without_effect` has the keys that idle."""
+    """List the policies of the virtual host, or with `everywhere` of all; `without_effect` has the ineffective keys."""
     hosts = [request.vhost.name]
     if request.flag("everywhere"):
         hosts = [host for host in node.broker.vhosts if request.connection is None or request.access.rules.enters(host)]
@@ -100,7 +100,7 @@ def _of(node: Node, request: ControlRequest, hosts: list[str]) -> list[Policy]:
 
 
 def _operator(request: ControlRequest) -> bool:
-    """Return whether operator policies are meant, which only administrators change. Raises AccessRefused (403)."""
+    """Return whether a request is about operator policies. Raises AccessRefused (403) without the tag administrator."""
     operator = request.flag("operator")
     if operator and request.connection is not None:
         check_tag(request.access, ADMINISTRATOR, "a change of operator policies")
@@ -108,7 +108,7 @@ def _operator(request: ControlRequest) -> bool:
 
 
 def idle_sentence(policy: Policy) -> str:
-    """Return a sentence about keys without effect, and types of queues left out; "" if there are none."""
+    """Return a sentence about keys without effect and excluded types of queues; "" without any."""
     parts = [f"it does not apply to {kind.replace('_', ' ')} because of {key}" for kind, key in policy.excluded.items()]
     if policy.idle:
         have = "has" if len(policy.idle) == 1 else "have"
@@ -172,7 +172,7 @@ OPERATOR_DEFINITIONS: Final[Definitions] = _definitions(True)
 
 
 def _routes(method: str, purpose: str, needed: tuple[str, ...] = ()) -> tuple[Route, ...]:
-    """Return the routes of one policy, and of one operator policy, which are for administrators."""
+    """Return the routes of one policy, and of one operator policy (administrators only)."""
     silent = method != "GET"
     tag, path = ADMINISTRATOR if silent else MANAGEMENT, "/operator-policies/{vhost}/{name}"
     return (

@@ -60,9 +60,9 @@ RUN_TIME: Final = "run-time change"
 def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     """Answer settings.set {scope, pattern, settings, override, everywhere}: all or none, in effect with the answer.
 
-    Patterns of queues and exchanges count in the virtual host of the request, or `everywhere`. `warnings` are those
-    of its `sentences` that name a stronger source. Raises PreconditionFailed (406) for invalid values, ResourceError
-    (506) at the bound of patterns.
+    Patterns of queues and exchanges apply in the virtual host of the request, or `everywhere`. `warnings` are the
+    `sentences` of the answer that name a stronger source. Raises PreconditionFailed (406) for invalid values,
+    ResourceError (506) at the bound of patterns.
     """
     scope, pattern = _target(node, request)
     vhost, name = placed(scope, pattern)
@@ -103,13 +103,13 @@ def given_settings(request: ControlRequest, scope: str, pattern: str) -> dict[st
         raise PreconditionFailed(
             f"'settings' must be an object of at least one setting and its value, not {worded(given)}"
         )
-    if override:  # It is stronger than operator policies, which are for administrators too.
+    if override:  # An override is stronger than operator policies, which only administrators change either.
         check_tag(request.access, ADMINISTRATOR, f"an override of the settings of {_quoted(scope, pattern)}")
     return read_settings(scope, pattern, given, override)
 
 
 def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Answer settings.unset {scope, pattern, names, everywhere}: remove settings made by command; null names, all.
+    """Answer settings.unset {scope, pattern, names, everywhere}: remove settings set by command (null names: all).
 
     Raises NotFound (404) if nothing was set by command, PreconditionFailed (406) if the rest is invalid.
     """
@@ -130,7 +130,7 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
 
 
 def _before(node: Node, request: ControlRequest) -> Row:
-    """Return the settings made by command for the pattern of a request."""
+    """Return the settings set by command for the pattern of a request."""
     values = node.broker.table.entries_of(*_target(node, request), COMMAND)
     return {name: value.raw for name, value in values.items()}
 
@@ -138,8 +138,8 @@ def _before(node: Node, request: ControlRequest) -> Row:
 def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     """Answer settings.list {everywhere}: settings, pattern by pattern; bounded by the number of patterns.
 
-    Patterns of other virtual hosts than that of the request are left out unless `everywhere` is given. Without the
-    tag monitoring those of other users and of virtual hosts that the requester may not enter are left out.
+    Without `everywhere`, patterns of other virtual hosts than the request's are omitted. Without the tag monitoring,
+    patterns of other users and of virtual hosts that the requester may not enter are omitted.
     """
     rows: list[Row] = []
     work, rules, everywhere = node.broker.work, request.access.rules, request.flag("everywhere")
@@ -162,7 +162,7 @@ def list_settings(node: Node, request: ControlRequest) -> Steps[Row]:
 def show(node: Node, request: ControlRequest) -> Row:
     """Answer show {queue} or {another scope}: the effective values with their sources.
 
-    A connection is an open one. Those of each connection or producer of a user are shown by {user, each}.
+    A connection is an open connection. {user, each} shows the values for each connection or producer of a user.
     """
     scope = only_one(SHOWN, [scope for scope in SHOWN if scope in request.fields])
     name = request.text(scope)
@@ -203,7 +203,7 @@ def _show_connection(node: Node, request: ControlRequest, name: str) -> Row:
 
 
 def _with_units(scope: str, rows: list[Row]) -> list[Row]:
-    """Add the unit of each value: ms, s or bytes, and nothing for others."""
+    """Add the unit of each value: ms, s or bytes, empty for other values."""
     for row in rows:
         name = str(row["setting"])
         kind = SCOPES[scope].get(name)
@@ -227,7 +227,7 @@ def _target(node: Node, request: ControlRequest) -> tuple[str, str]:
 
 
 def _check_possible(scope: str, pattern: str) -> None:
-    """Raise PreconditionFailed (406) for a name of an exchange that cannot be declared: it would never match."""
+    """Raise PreconditionFailed (406) for the name of an exchange that cannot be declared, and would never match."""
     exchange = pattern.partition("/")[0]
     is_one = not {"*", "#"}.intersection(exchange.split("."))
     names = [name for name, _ in PREDECLARED if name.startswith(RESERVED)]
@@ -239,10 +239,10 @@ def _check_possible(scope: str, pattern: str) -> None:
 
 
 def _check_scope(node: Node, request: ControlRequest, scope: str) -> None:
-    """Check who may change the settings of a scope.
+    """Check the right to change the settings of a scope.
 
-    A policymaker must be able to enter each virtual host in which a pattern counts. Everything else is for
-    administrators.
+    A policymaker must be able to enter each virtual host in which the pattern applies. All other changes require an
+    administrator.
     """
     rules = request.access.rules
     if scope in SEPARATORS:
@@ -253,7 +253,7 @@ def _check_scope(node: Node, request: ControlRequest, scope: str) -> None:
 
 
 def _check_shown(request: ControlRequest, scope: str, name: str) -> None:
-    """Check who may see the settings of an object that is in no virtual host of the requester."""
+    """Check the right to see the settings of an object that is in no virtual host of the requester."""
     if scope == "broker" or not _may_see(request.access.rules, request.access.user, scope, name):
         check_tag(request.access, MONITORING, f"a look at the settings of {scope} '{name}'")
 
@@ -276,7 +276,7 @@ def _subject(scope: str, pattern: str) -> str:
 
 
 def _asked(scope: str, pattern: str) -> str:
-    """Return the subject of an answer to somebody in the virtual host of the pattern."""
+    """Return the subject of an answer to a requester in the virtual host of the pattern."""
     vhost, name = placed(scope, pattern)
     everywhere = scope in SEPARATORS and vhost is None
     return _quoted(scope, name) + (" of all virtual hosts" if everywhere else "")
@@ -309,7 +309,7 @@ def _listed(values: dict[str, SettingValue]) -> str:
 
 
 def _by_name(values: dict[str, SettingValue]) -> dict[str, str]:
-    """Return settings as texts, by the broker's own names; limits that count otherwise by the names that were used."""
+    """Return settings as texts, by the broker's own names; limits with another broker's meaning by their own names."""
     return {value.alias if value.alias in FOREIGN_BYTES else name: shown(value.raw) for name, value in values.items()}
 
 
@@ -360,7 +360,7 @@ def resolved(broker: Broker, queue: Queue, pattern: str, values: dict[str, Setti
 
 
 def consequences(queue: Queue, after: Thresholds) -> list[str]:
-    """Describe what new thresholds would do to the gate of a queue, and to those who wait there."""
+    """Describe the effects of new thresholds on the gate of a queue, and on the producers that wait there."""
     messages, size = queue.depth_messages(), queue.depth_bytes()
     now, gate, counted = queue.thresholds, queue.gate, after.capacity.counted(messages, size)
     if thresholds_row(now) == thresholds_row(after):
@@ -388,7 +388,7 @@ def consequences(queue: Queue, after: Thresholds) -> list[str]:
 
 
 def config_steps(node: Node) -> Steps[Row]:
-    """Return the configuration: `start` and `broker` have all settings, `patterns` those that are set."""
+    """Return the configuration: `start` and `broker` have all settings, `patterns` the settings that are set."""
     file = node.start_settings.file
     patterns: list[Row] = []
     work = node.broker.work
@@ -432,7 +432,7 @@ def _position_in(file: str, value: SettingValue) -> str:
 
 
 def _read(node: Node, entry: Entry) -> EntryBefore:
-    """Return scope, pattern and settings: those of an entry, and those that are set besides."""
+    """Return scope, pattern and settings: the settings of an entry, and other settings of the pattern."""
     scope = entry.text("scope")
     check_scope(scope)
     pattern, overrides = read_pattern(scope, entry.text("pattern")), entry.table("override")
@@ -457,7 +457,7 @@ def _record(value: EntryBefore) -> tuple[str, str]:
 
 
 DEFINITIONS: Final[Definitions] = Definitions(
-    # Set by command; only Penstock exports them.
+    # Set by command; only Penstock exports these.
     Section("settings", "scope settings", texts="scope pattern", objects="settings override", named_by="pattern"),
     subject=lambda entry: f"settings of {_subject(entry.text('scope'), entry.text('pattern'))}",
     read=_read,
@@ -475,7 +475,7 @@ DEFINITIONS: Final[Definitions] = Definitions(
 
 
 def plain(values: dict[str, SettingValue]) -> dict[str, object]:
-    """Return settings by the names and values by which they were given."""
+    """Return settings by the names and values that were given."""
     return {f"{value.alias} (override)" if value.override else value.alias: value.raw for value in values.values()}
 
 

@@ -135,7 +135,7 @@ Declared = tuple[Row, bool, str]
 
 
 def _declaration(node: Node, entry: Entry, streams_as_queues: bool) -> Declared:
-    """Return what an entry declares. Raises as `table_of`."""
+    """Return the declaration in an entry. Raises as `table_of`."""
     vhost = node.broker.vhosts.get(entry.text("vhost"))
     default = CLASSIC if vhost is None else vhost.default_type()
     arguments, durable = arguments_of(entry, default), entry.flag("durable")
@@ -220,14 +220,14 @@ def _check_bound(node: Node, entry: Entry, arguments: Row, planned: Planned | No
         node.vhost(host).queue(name)
     if source.name in ("", CONTROL_EXCHANGE):
         vhosts = node.broker.vhosts
-        vhosts.get(host, next(iter(vhosts.values()))).source(source.name)  # Any one refuses both.
+        vhosts.get(host, next(iter(vhosts.values()))).source(source.name)  # If either refuses, both are refused.
     selector_in(arguments)
     check_name("routing key", entry.text("routing_key"))
     source.check_binding(arguments)
 
 
 def _source(node: Node, host: str, name: str, planned: Planned) -> Exchange:
-    """Return an exchange that exists, or one like that which would be made. Raises NotFound (404)."""
+    """Return an existing exchange, or an exchange like the planned one. Raises NotFound (404)."""
     kind = planned.exchanges.get((host, name))
     if kind is None and host in planned.vhosts:
         kind = PREDECLARED_KINDS.get(name)
@@ -282,11 +282,11 @@ BINDINGS_DEFINED: Final[Definitions] = Definitions(
 
 
 class WrongArguments(PreconditionFailed):
-    """Error for arguments that are no field table."""
+    """Error for arguments that are not a field table."""
 
 
 def table_of(entry: Entry) -> dict[str, object]:
-    """Return the arguments of an entry. Raises WrongArguments if they are no field table."""
+    """Return the arguments of an entry. Raises WrongArguments for another type."""
     arguments = entry.table("arguments")
     try:
         check_table(arguments)
@@ -296,7 +296,7 @@ def table_of(entry: Entry) -> dict[str, object]:
 
 
 def arguments_of(entry: Entry, default: QueueType = CLASSIC) -> dict[str, object]:
-    """Return the arguments of a queue, with its type unless that is the default anyway. Raises as `table_of`."""
+    """Return the arguments of a queue, with its type unless the type is the default. Raises as `table_of`."""
     arguments, kind = table_of(entry), entry.text("type")
     if kind and QUEUE_TYPE not in arguments and (kind != CLASSIC.name or default is not CLASSIC):
         return {**arguments, QUEUE_TYPE: kind}
@@ -307,7 +307,7 @@ def arguments_of(entry: Entry, default: QueueType = CLASSIC) -> dict[str, object
 
 
 def put_queue(node: Node, request: ControlRequest) -> Row:
-    """Declare a queue, or check that the one that is there is equal."""
+    """Declare a queue, or check that the existing queue is equal."""
     vhost, name = request.vhost, short(request.text("name"), "a queue's name")
     there = name in vhost.queues
     if not there:
@@ -319,7 +319,7 @@ def put_queue(node: Node, request: ControlRequest) -> Row:
 
 
 def asker(node: Node, request: ControlRequest) -> Asker:
-    """Return the asker that a request comes from."""
+    """Return the asker of a request."""
     return Asker(node.broker, node.services, request.access, request.connection)
 
 
@@ -331,7 +331,7 @@ def remove_queue(node: Node, request: ControlRequest) -> Row | None:
 
 
 def purge(node: Node, request: ControlRequest) -> Row | None:
-    """Drop the ready messages of a queue; None if there is none."""
+    """Drop the ready messages of a queue; None for a missing queue."""
     return purge_named(node, request) if request.text("name") in request.vhost.queues else None
 
 
@@ -341,7 +341,7 @@ def purge_named(node: Node, request: ControlRequest) -> Row:
 
 
 def put_exchange(node: Node, request: ControlRequest) -> Row:
-    """Declare an exchange, or check that the one that is there is equal."""
+    """Declare an exchange, or check that the existing exchange is equal."""
     vhost, name = request.vhost, short(_exchange_name(request, "name"), "an exchange's name")
     there = name in vhost.exchanges
     arguments, kind = _arguments(request), request.text("type", "direct")
@@ -366,7 +366,7 @@ def add_binding(node: Node, request: ControlRequest) -> Row:
 
 
 def remove_binding(node: Node, request: ControlRequest) -> Row | None:
-    """Remove a binding, by its key."""
+    """Remove a binding by its key."""
     binding = _named(request)
     if binding is None:
         return None
@@ -437,7 +437,7 @@ def destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None,
 def _named(request: ControlRequest) -> Binding | Queue | None:
     """Return the binding in the path; a queue for its default binding.
 
-    `~` is the empty routing key, and others may be written with a `~` of their own, as RabbitMQ's tools do.
+    `~` is the empty routing key. Other keys may contain an unescaped `~`, as in requests of RabbitMQ's tools.
     """
     vhost, wanted = request.vhost, request.text("key")
     source = vhost.exchanges.get(_exchange_name(request, "source"))
@@ -465,13 +465,13 @@ def _terms(request: ControlRequest, key: str, arguments: dict[str, object]) -> B
 
 
 def _exchange_name(request: ControlRequest, field: str) -> str:
-    """Return the name of an exchange. HTTP, whose requests have no connection, has a name for the default exchange."""
+    """Return the name of an exchange. Over HTTP (requests without a connection) the default exchange has a name."""
     name = request.text(field)
     return "" if name == DEFAULT_EXCHANGE and request.connection is None else name
 
 
 def _arguments(request: ControlRequest) -> dict[str, object]:
-    """Return the arguments of a declaration. Raises PreconditionFailed for values that no client can be sent."""
+    """Return the arguments of a declaration. Raises PreconditionFailed for values without an encoding for clients."""
     arguments = request.table("arguments")
     try:
         check_table(arguments)
@@ -484,7 +484,7 @@ def short(value: str, what: str) -> str:
     """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises PreconditionFailed."""
     octets = len(value.encode(errors="replace"))
     if octets > NAME_MAX:
-        raise PreconditionFailed(f"{what} has {NAME_MAX} octets at most, not {octets}")
+        raise PreconditionFailed(f"{what} has {NAME_MAX} bytes at most, not {octets}")
     return value
 
 

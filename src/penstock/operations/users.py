@@ -1,4 +1,4 @@
-"""Users: declared, changed, listed and deleted. Passwords come as hashes that the requester has computed."""
+"""Users: declared, changed, listed and deleted. Requests contain hashes of passwords, computed by the requester."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DELETION_WORK: Final = 25
 
 
 def declare_user(node: Node, request: ControlRequest) -> Row:
-    """Add a user, or change password and tags; with `new` it must not be there. Answer whether it was created."""
+    """Add a user, or change password and tags; with `new` the user must not exist. Answer whether it was created."""
     table, name = node.broker.access, request.text("name")
     there = table.find(name)
     if there is not None and request.flag("new"):
@@ -63,7 +63,7 @@ def declare_user(node: Node, request: ControlRequest) -> Row:
 
 
 def set_password(node: Node, request: ControlRequest) -> Row:
-    """Change the password of a user; its connections stay (as in RabbitMQ)."""
+    """Change the password of a user; open connections stay (as in RabbitMQ)."""
     node.broker.access.set_password(request.text("name"), _hash(request), _scram(request))
     return {}
 
@@ -81,7 +81,7 @@ def delete_user(node: Node, request: ControlRequest) -> Row:
 
 
 def drop_user(node: Node, name: str) -> None:
-    """Delete a user with its permissions; its connections are closed (320).
+    """Delete a user with its permissions, and close its connections (320).
 
     Raises NotFound (404); PreconditionFailed (406) for a user of the settings file and the last administrator.
     """
@@ -91,7 +91,7 @@ def drop_user(node: Node, name: str) -> None:
 
 
 def close_connections(node: Node, user: str, vhost: str | None, reason: str) -> None:
-    """Close the connections of a user: all, or those to one virtual host."""
+    """Close the connections of a user: all, or the connections to one virtual host."""
     for connection in list(node.connections.values()):
         if connection.user != user or not connection.logged_in:
             continue
@@ -100,7 +100,7 @@ def close_connections(node: Node, user: str, vhost: str | None, reason: str) -> 
 
 
 def replace_file_users(node: Node, users: Iterable[User] | None) -> int:
-    """Replace the users of the settings file; connections whose user may not enter any more are closed (320).
+    """Replace the users of the settings file; connections of users without access any more are closed (320).
 
     Return the number of closed connections.
     """
@@ -117,9 +117,10 @@ def replace_file_users(node: Node, users: Iterable[User] | None) -> int:
 
 
 def _delete_users(node: Node, request: ControlRequest) -> Steps[Row]:
-    """Delete users; names that are not there are passed over (as in RabbitMQ).
+    """Delete users; unknown names are ignored (as in RabbitMQ).
 
-    One that may not be deleted does not keep the others: the error names the first, and says how many are deleted.
+    A user that may not be deleted does not prevent the other deletions: the error names the first such user, and the
+    number of deleted users.
     """
     names = request.fields.get("users")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -157,7 +158,7 @@ def list_users(node: Node, request: ControlRequest) -> Row:
 
 
 def asked_users(node: Node, request: ControlRequest) -> list[User]:
-    """Return the user that a request names, or all. Raises NotFound (404)."""
+    """Return the user that a request names, or all users. Raises NotFound (404)."""
     if "user" in request.fields:
         return [node.broker.access.user(request.text("user"))]
     return node.broker.access.users()
@@ -169,7 +170,7 @@ def _before(node: Node, request: ControlRequest) -> Row | None:
 
 
 def _hash(request: ControlRequest) -> PasswordHash | None:
-    """Return the hash of a request; None without one: no login with a password."""
+    """Return the hash in a request; None without a hash, which permits no login by password."""
     if request.fields.get("password_hash") is None:
         return None
     return read_hash(request.text("password_hash"), request.text("hashing_algorithm", ""))
@@ -251,7 +252,7 @@ def _same(node: Node, entry: Entry, before: User | None, value: User) -> bool:
 
 
 def in_file(node: Node, name: str) -> str:
-    """Return why definitions of a user are left out: the settings file has it; "" if they count."""
+    """Return the reason why definitions of a user are ignored: the settings file has the user; "" otherwise."""
     user = node.broker.access.find(name)
     return IN_FILE if user is not None and user.source == FILE else ""
 
@@ -265,7 +266,7 @@ def read_tags(given: object) -> list[str]:
 
 
 def read_limits(given: dict[str, object], known: tuple[str, ...]) -> dict[str, int]:
-    """Read limits; a negative one is none.
+    """Read limits; a negative number is no limit.
 
     Raises PreconditionFailed for an unknown name and for a value that is not a number.
     """
@@ -282,13 +283,13 @@ def read_limits(given: dict[str, object], known: tuple[str, ...]) -> dict[str, i
 
 
 def exported_user(user: User) -> Row:
-    """Return a user as RabbitMQ's definitions have it.
+    """Return a user in the form of RabbitMQ's definitions.
 
-    RabbitMQ refuses a whole file for one hash that is not in base64. So ours has a key of its own, which RabbitMQ
-    ignores, and there the user has no password.
+    RabbitMQ refuses a whole file for one hash that is not in base64. So a hash of Penstock has another key, which
+    RabbitMQ ignores: in RabbitMQ the user then has no password.
     """
     hashed = user.password_hash
-    if hashed is not None and hashed.algorithm == PLAIN:  # Guest, whom nobody has changed.
+    if hashed is not None and hashed.algorithm == PLAIN:  # Guest, unchanged.
         hashed = rabbitmq_hash(hashed.digest.decode(), _salt(user.name))
     row: Row = {
         "name": user.name,
@@ -305,7 +306,7 @@ def exported_user(user: User) -> Row:
 
 
 def _given_hash(entry: Entry) -> PasswordHash | None:
-    """Read the hash of a user: ours, or else RabbitMQ's. Raises PreconditionFailed."""
+    """Read the hash of a user: Penstock's, otherwise RabbitMQ's. Raises PreconditionFailed."""
     own = entry.text(OWN_HASH)
     if own:
         return read_hash(own, SCRYPT)
@@ -313,7 +314,7 @@ def _given_hash(entry: Entry) -> PasswordHash | None:
 
 
 def _salt(name: str) -> bytes:
-    """Return the salt of a password that was given in clear: another one for each name, replaced at the login."""
+    """Return the salt of a password given in clear text: different for each name, and replaced at the login."""
     return hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=RABBITMQ_SALT).digest()
 
 
@@ -328,7 +329,7 @@ def _same_password(user: User, entry: Entry) -> bool:
 
 
 def _unchanged(placed: User, found: User | None) -> bool:
-    """Return whether a user is still as it was; a login may have replaced the hash of its password by another one."""
+    """Return whether a user is unchanged, apart from a hash that a login may have replaced."""
     if found is None or _compared(placed) != _compared(found):
         return False
     hashed = placed.password_hash
@@ -336,7 +337,7 @@ def _unchanged(placed: User, found: User | None) -> bool:
 
 
 def _compared(user: User) -> Row:
-    """Return the fields of a user that are compared, besides its password."""
+    """Return the compared fields of a user, without its password."""
     return {"tags": user.tags, "limits": dict(user.limits)}
 
 
@@ -380,7 +381,7 @@ def _without_permissions(node: Node, request: ControlRequest) -> Groups:
 
 
 def _row(node: Node, request: ControlRequest) -> Row | None:
-    """Return a user, with the samples of its messages."""
+    """Return the row of a user, with the samples of its messages."""
     user = node.broker.access.find(request.text("user"))
     if user is None:
         return None

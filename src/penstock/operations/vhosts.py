@@ -1,4 +1,4 @@
-"""Virtual hosts: creation and deletion at run time, and the attributes that are kept for people and exports."""
+"""Virtual hosts: creation and deletion at run time, and the attributes stored for users and exports."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
 
 
 def declare_vhost(node: Node, name: str) -> bool:
-    """Create a virtual host; return whether it is new.
+    """Create a virtual host; return whether the virtual host is new.
 
-    Raises PreconditionFailed (406), ResourceError (506), ResourceLocked (405) during the deletion of one of that name.
+    Raises PreconditionFailed (406), ResourceError (506), ResourceLocked (405) during the deletion of a virtual host of
+    that name.
     """
     there = node.broker.vhosts.get(name)
     if there is not None:
@@ -55,7 +56,7 @@ def declare_vhost(node: Node, name: str) -> bool:
 
 
 def set_attributes(node: Node, vhost: VirtualHost, attributes: dict[str, object]) -> bool:
-    """Replace the attributes of a virtual host that are kept for people and exports; return whether they changed."""
+    """Replace the attributes of a virtual host stored for users and exports; return whether any changed."""
     if attributes == vhost.metadata:
         return False
     vhost.metadata = attributes
@@ -67,7 +68,7 @@ def set_attributes(node: Node, vhost: VirtualHost, attributes: dict[str, object]
 def check_new_vhost(node: Node, name: str) -> None:
     """Check that a virtual host may be created. Raises PreconditionFailed (406), ResourceError (506)."""
     if not name or len(name.encode()) > NAME_OCTETS:
-        raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
+        raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} bytes, not {len(name.encode())}")
     if len(node.broker.vhosts) >= VHOSTS_MAX:
         raise ResourceError(
             f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not created"
@@ -82,10 +83,11 @@ def delete_vhost(node: Node, name: str) -> None:
 def delete_vhost_steps(node: Node, name: str, progress: WorkProgress) -> Steps[None]:
     """Delete a virtual host with all its objects; its connections are closed (320).
 
-    Raises NotFound (404), and PreconditionFailed (406) for one that is protected from deletion.
+    Raises NotFound (404), and PreconditionFailed (406) for a virtual host protected from deletion.
 
-    It may have very many queues: a share of them is deleted in each turn, and meanwhile it cannot be opened. Cancelled,
-    it can be opened again, with the queues that are left. When the last queue is deleted it is too late for that.
+    A virtual host may have very many queues: a share of the queues is deleted in each turn, and meanwhile clients
+    cannot open the virtual host. After a cancellation clients can open it again, with the remaining queues. A deletion
+    cannot be cancelled after the last queue.
     """
     vhost = node.vhost(name)
     if vhost.metadata.get(PROTECTED) is True:
@@ -116,7 +118,7 @@ def delete_vhost_steps(node: Node, name: str, progress: WorkProgress) -> Steps[N
 
 
 def _forget_steps(node: Node, vhost: VirtualHost) -> Steps[None]:
-    """Forget an empty virtual host, with its policies, settings, parameters and permissions: at once."""
+    """Delete an empty virtual host, with its policies, settings, parameters and permissions, in one step."""
     broker, name = node.broker, vhost.name
     if broker.work.spend(DELETION_WORK):
         yield
@@ -141,14 +143,14 @@ PROTECTION: Final = "DELETE /api/vhosts/VHOST/deletion/protection"
 ATTRIBUTES: Final = ("description", "tags", DEFAULT_QUEUE_TYPE, "metadata", PROTECTED)
 """Attributes of a virtual host that are kept, and exported again."""
 ATTRIBUTES_MOST: Final = 16 * 1024
-"""Most letters of the kept attributes of a virtual host."""
+"""Most characters of the kept attributes of a virtual host."""
 
 
 def attributes_of(name: str, fields: Row) -> Row:
-    """Return the attributes of a virtual host that are kept.
+    """Return the stored attributes of a virtual host.
 
-    The default type of queues may be in `metadata`, as in RabbitMQ's definitions. Raises PreconditionFailed (406) if
-    they are too large or the type is unknown.
+    The default type of queues may be in `metadata`, as in RabbitMQ's definitions. Raises PreconditionFailed (406) for
+    too large attributes or an unknown type.
     """
     attributes = {key: fields[key] for key in ATTRIBUTES if fields.get(key) not in (None, "undefined")}
     nested = attributes.get("metadata")
@@ -159,15 +161,15 @@ def attributes_of(name: str, fields: Row) -> Row:
         if not _is_unsupported(kind):
             read_type(f"vhost '{name}'", DEFAULT_QUEUE_TYPE, kind)
     tags = attributes.get("tags")
-    if isinstance(tags, str):  # RabbitMQ's tools send them as one text.
+    if isinstance(tags, str):  # RabbitMQ's tools send the tags as one text.
         attributes["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
     if len(str(attributes)) > ATTRIBUTES_MOST:
-        raise PreconditionFailed(f"the attributes of a virtual host have at most {ATTRIBUTES_MOST:,} letters")
+        raise PreconditionFailed(f"the attributes of a virtual host have at most {ATTRIBUTES_MOST:,} characters")
     return attributes
 
 
 def permit_creator(node: Node, name: str, vhost: str) -> None:
-    """Give the user who created a virtual host all permissions there (as RabbitMQ), unless it has them anyway."""
+    """Grant the creator of a virtual host all permissions there (as RabbitMQ), unless already granted."""
     user = node.broker.access.find(name)
     if user is not None and user.source == STORE and user.permission(vhost) is None:
         node.broker.access.set_permission(name, vhost, EVERYTHING)
@@ -187,7 +189,7 @@ def _declare(node: Node, request: ControlRequest) -> Row:
 
 
 def _protect(node: Node, request: ControlRequest) -> Row | None:
-    """Protect a virtual host from deletion, or with `protected` false no longer."""
+    """Protect a virtual host from deletion, or with `protected` false end the protection."""
     vhost = node.broker.vhosts.get(request.text("name"))
     if vhost is None or vhost.deleting:
         return None
@@ -248,7 +250,7 @@ def _put(node: Node, entry: Entry, value: Row, before: Row | None) -> Undo:
 
 
 def _is_used(node: Node, vhost: VirtualHost) -> bool:
-    """Return whether a virtual host has anything that others have put there."""
+    """Return whether a virtual host contains objects that others have created."""
     table = node.broker.table
     policies = [*table.policies.of(vhost.name, False), *table.policies.of(vhost.name, True)]
     exchanges = any(name not in PREDECLARED_NAMES for name in vhost.exchanges)
@@ -263,7 +265,7 @@ def _note(value: Row) -> str:
 
 
 def _is_unsupported(kind: object) -> bool:
-    """Return whether a default type is one of RabbitMQ that does not exist here: an import does not fail for it."""
+    """Return whether a default type is a type of RabbitMQ that does not exist here, for which imports do not fail."""
     return isinstance(kind, str) and kind in UNSUPPORTED
 
 

@@ -246,7 +246,7 @@ class CursorRequests:
         """
         query = request.text("query")
         if not 0 < len(query) <= QUERY_LETTERS:
-            raise PreconditionFailed(f"'query' must have 1 to {QUERY_LETTERS} letters, not {len(query):,}")
+            raise PreconditionFailed(f"'query' must have 1 to {QUERY_LETTERS} characters, not {len(query):,}")
         counts = {name: request.amount(name, 0) for name in COUNTS if request.fields.get(name) is not None}
         room = self._broker.pinned_rooms.of(QueryId(request.access.user, query))
         cursors = [] if room is None else [each for each in room.cursors if _is_readable(request, each)]

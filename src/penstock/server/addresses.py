@@ -21,8 +21,8 @@ class HttpAddress(NamedTuple):
 def http_address(wanted: str | None, listen: list[tuple[str, int]], settings: Settings) -> HttpAddress | None:
     """Return the address of the HTTP API; None without one.
 
-    Without a setting the address is `DEFAULT_HTTP`. There is none if the broker listens at a free port of the system's
-    choice, like tests and embedded brokers, or only with TLS, or serves HTTP with TLS. Raises StartError.
+    Without a setting the address is `DEFAULT_HTTP`. None is returned if the broker listens at a free port of the
+    system's choice, like tests and embedded brokers, or only with TLS, or serves HTTP with TLS. Raises StartError.
     """
     if wanted is None or wanted == NO_HTTP:
         return None
@@ -42,7 +42,9 @@ def parse_address(text: str, option: str = "--listen") -> tuple[str, int]:
 
 
 def url_of(scheme: str, plain: list[tuple[str, int]], tls: list[tuple[str, int]], otherwise: str) -> str:
-    """Return the URL of the first listener without TLS, or of the first. Raises StartError if there is none."""
+    """Return the URL of the first listener without TLS, otherwise of the first one. Raises StartError without
+    listeners.
+    """
     if not plain and not tls:
         raise StartError(otherwise)
     return f"{scheme}://{_reached(*plain[0])}" if plain else f"{scheme}s://{_reached(*tls[0])}"

@@ -1,10 +1,11 @@
 """Python's garbage collector in a broker: its pauses are bounded, and its time is charged to no client.
 
-Theory of operation. A collection visits each container of its generations, and all objects that these refer to. The
-ready queue is one container of all its messages, so a collection of a young one would take time proportional to the
-messages. So a process that is only a broker freezes its objects each `FREEZE_WORK` units of work, after a collection of
-the objects that are not frozen yet: no collection visits a frozen object again. Frozen objects are freed by their
-reference counts (core/unlinking.py). Cycles that form and end between two freezes are collected as usual.
+Theory of operation. A collection visits each container of its generations, and all objects to which the containers
+refer. The ready queue is one container of all its messages, so a collection of a young ready queue would take time
+proportional to the messages. So a process that is only a broker freezes its objects each `FREEZE_WORK` units of work,
+after a collection of the objects that are not frozen yet: no collection visits a frozen object again. Frozen objects
+are freed by their reference counts (core/unlinking.py). Cycles that form and end between two freezes are collected as
+usual.
 
 The collector runs in whichever entry allocates the next container. Its processor time is measured for each thread, so
 that the clock of an event loop can leave it out (driver/entry_times.py).
@@ -57,7 +58,7 @@ def busy_seconds() -> float:
 
 
 def collect_little() -> None:
-    """Freeze the objects of the start, and set the thresholds, for a process that is only a broker.
+    """Freeze the objects created at the start, and set the collection thresholds, for a process that is only a broker.
 
     A program that embeds a broker keeps its own collector settings, and freezes nothing.
     """
@@ -81,7 +82,7 @@ class Freezer:
         self.due = done + FREEZE_WORK
 
     def freeze(self, done: int) -> None:
-        """Collect the objects that are not frozen, and freeze the others."""
+        """Collect garbage among the objects that are not frozen, and freeze the remaining objects."""
         gc.collect()
         gc.freeze()
         self.due = done + FREEZE_WORK

@@ -1,4 +1,4 @@
-"""Freed memory: what the process retains of it, and the pages of its start that it returns to the system."""
+"""Freed memory: the amount that the process retains, and the return of pages that only the start needed."""
 
 from __future__ import annotations
 

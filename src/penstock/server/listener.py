@@ -121,7 +121,7 @@ class Listener:
             sock.close()  # The peer has disconnected.
         except ImportError:
             sock.close()
-            raise  # A library is missing or damaged, which the loop reports.
+            raise  # A library is missing or damaged; the loop reports the error.
 
     def _meet_limit(self, listening: socket.socket, error: OSError) -> None:
         """Disconnect waiting peers with the spare descriptor, and accept none for a moment."""

@@ -48,7 +48,7 @@ class Text(logging.Formatter):
 
     @override
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the message on one line, with its id; clients choose the names in it."""
+        """Return the message on one line, with its id; control characters, which clients may send, are escaped."""
         name, text = id_of(record), record.message
         return printable(text if not name or name in text else f"{name} : {text}")
 

@@ -1,8 +1,8 @@
 """Checks of credentials beside the event loop, in threads.
 
 Theory of operation. The line (login_limits.py) belongs to the event loop, which hands one verification to each idle
-thread. A result comes back with `call_soon_threadsafe`. So a disconnected client costs nothing unless its verification
-is already running. The threads have a lower priority than the event loop (Linux).
+thread. A result comes back with `call_soon_threadsafe`. So a disconnected client costs no thread's time unless its
+verification is already running. The threads have a lower priority than the event loop (Linux).
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class ServerNode:
     """
 
     def __init__(self, settings: Settings, listen: list[tuple[str, int]], http: str | None, shard: Shard) -> None:
-        """`listen` are the addresses without TLS, `http` is that of the HTTP API. Raises StartError."""
+        """`listen` are the addresses without TLS, `http` is the address of the HTTP API. Raises StartError."""
         self.settings = settings
         self.shard = shard
         self.logins = Logins(settings, shard.driver)
@@ -168,9 +168,7 @@ class ServerNode:
             self.https_addresses = await self._serve_http(*at, event_loop, tls)
 
     def _serve_certificates(self, event_loop: EventLoop) -> TlsServer | None:
-        """Read the certificates of the listeners with TLS; return the state that their connections share, None without
-        any.
-        """
+        """Read the certificates of listeners with TLS; return the state that connections share, None without TLS."""
         tls = served_tls(self.settings)
         if tls is None:
             return None
@@ -238,7 +236,7 @@ class ServerNode:
         await self._reload_certificates(settings)
 
     def _apply_reloadable(self, settings: Settings) -> None:
-        """Apply the start-up settings that a reload of the file may change; options of the command line stay."""
+        """Apply the start-up settings that a reload of the file may change; options of the command line persist."""
         before = self.settings
         stronger = [name for name in RELOADABLE if before.sources.get(name, "").startswith(STRONGER)]
         changed = {name: getattr(settings, name) for name in RELOADABLE if name not in stronger}

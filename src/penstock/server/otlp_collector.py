@@ -2,7 +2,7 @@
 
 The event loop puts a span into the library's queue, and never waits. At most `SPANS_WAITING` spans wait or are being
 sent. Further spans, and spans that the collector refuses after the library's retries, are dropped and counted. Headers,
-certificates, compression and the time-out of a request are those of OpenTelemetry's environment variables
+certificates, compression and the time-out of a request are set by OpenTelemetry's environment variables
 (OTEL_EXPORTER_OTLP_...).
 """
 

@@ -1,10 +1,10 @@
 """Pauses of the event loop before it polls, so that one wake-up serves several messages.
 
 Theory of operation. At some thousands of messages a second each message wakes the broker and its receiver, and these
-wake-ups cost more than the messages. A pause before a poll lets messages gather. It helps an open load only: a client
-that sends a request and waits for its reply gets fewer replies, and each request still wakes the broker. These loads
-cannot be distinguished beforehand, so a pacer tries: a window without pauses, then a window with them. It keeps the
-pauses if they saved processor time and about as much arrived, and compares again each second.
+wake-ups cost more than the messages. A pause before a poll lets messages gather. A pause helps an open load only: a
+client that sends a request and waits for its reply gets fewer replies, and each request still wakes the broker. These
+loads cannot be distinguished beforehand, so a pacer compares a window without pauses with a window with pauses. It
+keeps the pauses if they saved processor time and about as many bytes arrived, and compares again each second.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Pacer:
         return self._pause_s
 
     def _end_window(self, rate: float, cost: float, polls: float) -> None:
-        """Judge a window by its bytes a second, processor seconds an byte, and polls a second."""
+        """Judge a window by its bytes a second, processor seconds a byte, and polls a second."""
         self._windows -= 1
         if self._pause_s:
             if rate < KEPT_OCTETS * self._rate or cost > KEPT_TIME * self._cost:

@@ -1,4 +1,4 @@
-"""Facts about this process for operations: cheap ones at once, and samples that a thread reads."""
+"""Facts about this process for operations: cheap facts at once, and samples that a thread reads."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class ServerFacts(ProcessFacts):
 
 
 def read_sample() -> ProcessSample:
-    """Read a sample. It lists the open files and reads files of the system: for a thread."""
+    """Read a sample: in a thread, because reading the open files and files of the system may take long."""
     files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     threads, processors = threading.active_count(), os.cpu_count() or 1
     return ProcessSample(_open_files(), files_max, used_memory(), memory_bytes(), threads, processors)
 
 
 def used_memory() -> int:
-    """Return the resident memory of the process in bytes; where the system does not know it, the highest one so far."""
+    """Return the resident memory in bytes; where the system does not report it, the highest value so far."""
     return mapped_bytes(1) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

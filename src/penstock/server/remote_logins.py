@@ -1,4 +1,4 @@
-"""Remote data for logins: answers of an HTTP back end, and the keys of tokens. Few brokers import this module."""
+"""Remote data for logins: answers of an HTTP back end, and the keys of tokens. Imported only if configured."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class HttpBackEnd(BackEnd):
         return entered
 
     def _ask(self, url: str, fields: dict[str, str]) -> tuple[bool, str]:
-        """Return whether the back end allows the request, and the rest of its answer.
+        """Return whether the back end allows the request, and the rest of the answer.
 
         Raises BackEndError for any other answer.
         """
@@ -95,7 +95,7 @@ class HttpBackEnd(BackEnd):
         return verdict.lower() == "allow", rest.strip()
 
     def _exchange(self, url: str, form: str) -> tuple[int, bytes]:
-        """Send a request; return status and body. A connection that the server has closed is opened once more."""
+        """Send a request; return status and body. If the server has closed the connection, another is opened once."""
         ends = self._clock() + self._settings.timeout_s
         connection = self._connection(url)
         was_open = connection.sock is not None

@@ -1,4 +1,4 @@
-"""Secured protocol: what a layer of TLS reports to the protocol above it, which need not know the layer."""
+"""Secured protocol: callbacks from a layer of TLS to the protocol above the layer, which need not know the layer."""
 
 from __future__ import annotations
 

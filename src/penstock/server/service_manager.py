@@ -1,7 +1,7 @@
 """Messages to the service manager (sd_notify(3)): ready, reloading, stopping, status, and the watchdog.
 
-systemd names a datagram socket in `NOTIFY_SOCKET`. Without it nothing is sent. A message that the socket does not
-accept at once is dropped: the next is sent within seconds.
+systemd names a datagram socket in `NOTIFY_SOCKET`. Without that variable nothing is sent. A message that the socket
+does not accept at once is dropped: the next message follows within seconds.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ServiceManager:
 
 
 def status_of(broker: Server) -> str:
-    """Return a line about a broker for `systemctl status`: its connections, and how many of them gates block."""
+    """Return a line about a broker for `systemctl status`: the numbers of connections and of blocked connections."""
     connections = broker.driver.connections.values()
     blocked = sum(1 for connection in connections if connection.reported_blocks > 0)
     return f"{len(connections):,} connections, {blocked:,} blocked"

@@ -1,4 +1,4 @@
-"""Reload of the settings file (SIGHUP): one at a time, and one more for all requests that come meanwhile."""
+"""Reload of the settings file (SIGHUP): one reload at a time. Requests during a reload cause one further reload."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SettingsReload:
     """Reloads of one settings file."""
 
     def __init__(self, file: Path | None, apply: Callable[[Settings], Awaitable[None]]) -> None:
-        """`apply` gets the settings of a file that could be read, and logs what it does with them."""
+        """`apply` gets the settings of a readable file, applies them and logs the result."""
         self._file = file
         self._apply = apply
         self._task: asyncio.Task[None] | None = None

@@ -1,7 +1,8 @@
 """Shard: a store and the broker on it, with the broker's event loop, flow log, audit log and traces.
 
 A shard has no listener, certificate or HTTP. An intake passes connected sockets to the shard (`Shard.take`): today the
-listeners of the node in its process. Of the settings file a shard has patterns and users, which `replace_file` changes.
+listeners of the node in its process. A shard has the patterns and users of the settings file; `replace_file` changes
+both.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ LEAVE_S: Final = 5.0
 
 
 class Allowance(NamedTuple):
-    """Share of the machine that a node gives to a shard."""
+    """Share of the machine that a node assigns to a shard."""
 
     memory_bytes: int
     """Memory of which the broker's limits are shares; 0 if unknown."""
@@ -77,7 +78,7 @@ class Shard:
         standby: bool = False,
         protocols: list[Protocol] | None = None,
     ) -> None:
-        """`name` is that of the node, `data` the directory of durable data. Raises ConfigError."""
+        """`name` is the node's name, `data` the directory of durable data. Raises ConfigError."""
         self.settings = settings
         self._directory = None if data is None else DataDirectory(Path(data))
         self._standby = standby
@@ -101,7 +102,7 @@ class Shard:
     # Start
 
     def lock(self) -> None:
-        """Lock the data directory. Raises StartError; there is nothing to release then."""
+        """Lock the data directory. Raises StartError, after which nothing needs a release."""
         if self._directory is not None:
             self._directory.lock()
 

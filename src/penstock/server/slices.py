@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Slices:
-    """Queue of monitoring requests that wait for their next slice. Health checks are first."""
+    """Queue of monitoring requests that wait for their next slice. Health checks come first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], bool]) -> None:
         """`look` runs a slice of the monitoring jobs, and returns whether more work is left."""
@@ -32,7 +32,7 @@ class Slices:
         return turn
 
     def add_jobs(self) -> None:
-        """Run slices of the monitoring jobs until there are none."""
+        """Run slices of the monitoring jobs until all are done."""
         if not self._has_jobs:
             self._has_jobs = True
             self._line.append(None)

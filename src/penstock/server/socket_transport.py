@@ -111,7 +111,7 @@ class SocketTransport(asyncio.Transport):
                 if pacer is not None:
                     pacer.received(count)
                 if data:
-                    self._protocol.data_received(data)  # type: ignore[attr-defined]  # It has asked for them.
+                    self._protocol.data_received(data)  # type: ignore[attr-defined]  # It has no buffer.
                 else:
                     self._received(count)
             elif self._protocol.eof_received():
@@ -248,7 +248,7 @@ class SocketTransport(asyncio.Transport):
         self._lose(None)
 
     def _fail(self, error: Exception) -> None:
-        """Abort because of an error; an error that is not the socket's is reported."""
+        """Abort because of an error; an error other than the socket's own is reported."""
         if not isinstance(error, OSError):
             self._loop.call_exception_handler(
                 {
@@ -288,7 +288,7 @@ async def attach(loop: asyncio.AbstractEventLoop, sock: socket.socket, protocol:
 
 
 def _name(sock: socket.socket, peer: bool) -> object:
-    """Return the address of a socket, or of its peer; None if it has disconnected."""
+    """Return the address of a socket, or of its peer; None for a disconnected socket."""
     try:
         return sock.getpeername() if peer else sock.getsockname()
     except OSError:

@@ -1,4 +1,4 @@
-"""Report of a start in the log (BRK-1001), and the number of connections in that of a stop."""
+"""Report of a start in the log (BRK-1001), and the number of connections in the report of a stop."""
 
 from __future__ import annotations
 

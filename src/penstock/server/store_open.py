@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
-    """Return the store at a URL, otherwise the store in a directory, not yet opened; None without either.
+    """Return the unopened store at a URL, otherwise in a directory; None without either.
 
     Raises ConfigError.
     """

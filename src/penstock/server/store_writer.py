@@ -8,9 +8,10 @@ transaction is durable, its listeners are called in the next turn.
 The same thread reads pages that queues request, between two transactions. The event loop decodes them.
 
 A failed transaction is retried until it succeeds. None of its changes is confirmed or lost meanwhile. The gate of the
-store is closed during that time: no persistent messages are accepted, all other work continues. The backlog is bounded:
-messages by the capacity of their queues, settlements by the messages in stored rows, and changes by `CHANGES_MAX`
-(core/journal/journal.py; tests/bounds.md). A transaction that takes very long also closes the gate, until it ends.
+store is closed during the retries: no persistent messages are accepted, all other work continues. The backlog is
+bounded: messages by the capacity of their queues, settlements by the messages in stored rows, and changes by
+`CHANGES_MAX` (core/journal/journal.py; tests/bounds.md). A transaction that takes very long also closes the gate, until
+it ends.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class StoreWriter:
     # Start and stop
 
     async def recover(self) -> None:
-        """Restore the store's contents into a broker that has only its configuration; then start to write.
+        """Restore the store's contents into a broker that has only its configuration; then start the writes.
 
         A recovery may be cancelled between two steps: then nothing was written. Raises StoreError.
         """

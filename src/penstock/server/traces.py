@@ -10,13 +10,13 @@ from penstock.settings.web_url import url_fault
 
 
 def check_endpoint(endpoint: str) -> None:
-    """Check the URL of a collector, and that the libraries are installed. Raises StartError."""
+    """Check the URL of a collector and the presence of the libraries. Raises StartError."""
     fault = url_fault(endpoint, insecure=True)
     if fault:
         login = "a login goes into the environment variable OTEL_EXPORTER_OTLP_TRACES_HEADERS"
         raise StartError(f"traces-endpoint {fault}; {login}")
     try:
-        import penstock.server.otlp_collector  # noqa: F401 - it has the libraries.
+        import penstock.server.otlp_collector  # noqa: F401 - the import checks for the libraries.
     except ImportError:
         raise StartError("traces-endpoint needs OpenTelemetry's libraries: pip install 'penstock[otel]'") from None
 

@@ -231,7 +231,7 @@ class Transport(SecuredProtocol):
     # Calls of the event loop
 
     def write(self, parts: Parts) -> bool:
-        """Write one part or more; return whether the socket's buffer is full now, which `full` records as well."""
+        """Write one part or more; return whether the socket's buffer is full now, and record the result in `full`."""
         connection = self.connection
         if self._socket is not None and (len(parts) > 1 or parts[0]):
             losses = None if connection is None else connection.losses
@@ -302,7 +302,7 @@ class Transport(SecuredProtocol):
             self._move(SocketState.HALF_CLOSED)
             try:
                 self._socket.write_eof()
-            except OSError:  # The peer has reset the connection, and the event loop has not seen it yet.
+            except OSError:  # The peer has reset the connection; the event loop has not handled the event yet.
                 self.abort()
                 return
             self._close_timer = self.event_loop.loop.call_later(LEAVING_S, self.abort)

@@ -1,9 +1,9 @@
 """Selector of a broker's loop, which calls the watchers of the broker's sockets and runs the scheduled turns.
 
 Theory of operation. An ordinary selector loop creates a handle for each readable socket, and `call_soon` costs a second
-pass with its system call. With few messages a turn this is most of the work. A `TurnSelector` calls the watchers of the
-broker's sockets while it selects, and then the scheduled turns. It repeats this, and returns to the loop when the loop
-has work: an event of asyncio, a timer, or a call that was scheduled meanwhile.
+pass with its system call. With few messages a turn these two costs are most of the work. A `TurnSelector` calls the
+watchers of the broker's sockets while it selects, and then the scheduled turns. It repeats this, and returns to the
+loop when the loop has work: an event of asyncio, a timer, or a call that was scheduled meanwhile.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TurnSelector(selectors.BaseSelector):
     # Descriptors of the broker
 
     def watch(self, descriptor: int, events: int, watcher: Watcher) -> None:
-        """Call a watcher at these epoll events, while they last, and at errors. It replaces an earlier watcher."""
+        """Call a watcher at these epoll events, while they last, and at errors; it replaces an earlier watcher."""
         if descriptor in self._watchers:
             self._epoll.modify(descriptor, events)
         else:
@@ -134,7 +134,7 @@ class TurnSelector(selectors.BaseSelector):
         if wait is None:
             wait = -1.0
         elif wait > 0:
-            wait = ceil(wait * 1000) / 1000  # epoll_wait would round it down.
+            wait = ceil(wait * 1000) / 1000  # epoll_wait would round the time-out down.
         watchers = self._watchers
         for descriptor, events in self._epoll.poll(wait, EVENTS_AT_ONCE):
             watcher = watchers.get(descriptor)
@@ -182,7 +182,7 @@ class TurnSelector(selectors.BaseSelector):
     @override
     def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
         key = self.keys.pop(self._descriptor_of(fileobj))
-        with contextlib.suppress(OSError):  # The descriptor is closed already, which has removed it.
+        with contextlib.suppress(OSError):  # Closing the descriptor has removed it from epoll already.
             self._epoll.unregister(key.fd)
         return key
 

@@ -93,7 +93,7 @@ class Settings(Start):
 
 def load(path: Path) -> Settings:
     """Read a settings file. Raises ConfigError naming the file, the line or the setting, and the rule."""
-    import tomllib  # A broker without a file starts without it.
+    import tomllib  # Imported here: a broker without a file does not need the parser.
 
     try:
         text = path.read_text(encoding="utf-8")  # TOML is UTF-8, whatever the locale.
@@ -250,7 +250,7 @@ def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dic
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line of each table and key on a line of its own; the parser reports none."""
+    """Return the line of each table and key on a line of its own, because the parser reports no lines."""
     import tomllib
 
     lines: dict[tuple[str, ...], int] = {}

@@ -1,8 +1,8 @@
 """Tables of the settings file besides settings: `[oauth]`, `[auth-http]` and `[tls]`.
 
-The names in the first two are those of RabbitMQ's settings `auth_oauth2.*` and `auth_http.*`, if RabbitMQ has them.
-Paths are relative to the directory of the settings file. More certificates, chosen by the requested server name (SNI,
-RFC 6066 section 3), have a table each: `[tls.names."shop.example.org"]`.
+The first two have the names of RabbitMQ's settings `auth_oauth2.*` and `auth_http.*`, as far as RabbitMQ has the
+setting. Paths are relative to the directory of the settings file. More certificates, chosen by the requested server
+name (SNI, RFC 6066 section 3), have a table each: `[tls.names."shop.example.org"]`.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def read_users(
 
 
 def has_clear_passwords(users: Mapping[str, Any]) -> bool:
-    """Return whether `[users]` itself contains a password in clear text: neither a hash nor the place of one."""
+    """Return whether `[users]` itself contains a password in clear text, and not a hash or a reference."""
     return any(isinstance(given, str) or "password" in given for given in users.values())
 
 

@@ -1,12 +1,12 @@
-"""Kinds of named values: what may be written, how it is read and shown, and the one sentence that refuses it.
+"""Kinds of named values: the allowed values, their reading and display, and the sentence that refuses a value.
 
 Settings, settings files, options of the client and of Spark, words of commands and fields of control requests are read
 by these kinds, so a time, a size or a flag is written in the same way everywhere. `Kind.read` reads texts as well as
 values (URLs, the environment, words, arguments of AMQP). `Kind.read_typed` reads sources with types of their own (JSON,
-TOML): numbers and flags have the type there, and a text is a number only with a unit.
+TOML): numbers and flags have their types there, and a text counts as a number only with a unit.
 
-The client imports this module with its first connection, so it imports nothing that a valid value without a unit does
-not need.
+The client imports this module with its first connection, so modules that only units and refusals need are imported when
+used.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class InvalidValue(ValueError):
 
 
 class Kind:
-    """Kind of a value; this one allows everything."""
+    """Kind of a value; this base class allows every value."""
 
     noun: str = "anything"
 
@@ -84,11 +84,11 @@ class Kind:
         """True if no refusal may show the value."""
 
     def parse(self, value: object, typed: bool = False) -> Any:
-        """Return the stored form of a value, INVALID if it is not allowed. `typed`: the source has types of its own."""
+        """Return the stored form of a value, INVALID if it is not allowed. `typed`: the source has its own types."""
         return value
 
     def rule(self, value: object = None) -> str:
-        """Return the rule that a value breaks: the words after "must be"."""
+        """Return the rule that a value violates: the words after "must be"."""
         return self.noun
 
     def advice(self, value: object) -> str:
@@ -110,7 +110,7 @@ class Kind:
         return found
 
     def fault(self, name: str, value: object, secret: bool = False) -> str:
-        """Return the sentence that refuses a value: its name, the rule, and the value (the type of a secret one)."""
+        """Return the sentence that refuses a value: its name, the rule, and the value (of a secret value the type)."""
         from penstock.texts import joined, worded
 
         given = type_word(value) if (secret or self.secret) and value != "" else worded(value)
@@ -213,11 +213,11 @@ class Number(Kind):
         if self.bare == NO_UNIT:
             return None
         if number > MILLISECONDS_MOST:
-            return number  # Beyond every bound, in each unit.
+            return number  # The number exceeds every bound, in each unit.
         return number / 1000 if self.bare == "ms" else number * 1000
 
     def _amount(self, text: str, typed: bool) -> Any:
-        """Return the number of a text in the stored unit; None for another text, and for a bare one if `typed`."""
+        """Return the number of a text in the stored unit; None for another text, or if `typed` without a unit."""
         if len(text) > NUMBER_LETTERS:
             return None
         number = _bare(text)
@@ -314,7 +314,7 @@ class Flag(Kind):
 
 
 class Choices(Kind):
-    """One of several words; synonyms have the stored word. Case counts only in a program or a typed source."""
+    """One of several words; synonyms are stored as their word. Case counts only in programs and typed sources."""
 
     def __init__(
         self, words: Sequence[str] | Mapping[str, str], *, folded: bool = True, article: str = "", values: str = ""
@@ -350,7 +350,7 @@ class Choices(Kind):
 
 
 class Text(Kind):
-    """String of whole characters, with bounds of its bytes."""
+    """String without lone surrogates, with bounds of its bytes."""
 
     def __init__(self, least: int = 0, most: int = 0, *, values: str = "", secret: bool = False) -> None:
         super().__init__(values=values, secret=secret)
@@ -437,7 +437,7 @@ class Strings(Kind):
 
 
 class Table(Kind):
-    """Object of names and values; an empty list is an empty one, because RabbitMQ's tools write that."""
+    """Object of names and values; an empty list counts as {}, because RabbitMQ's tools write []."""
 
     noun = "an object"
 
@@ -449,7 +449,7 @@ class Table(Kind):
 
 
 class Entries(Kind):
-    """List of anything."""
+    """List of any items."""
 
     noun = "a list"
 
@@ -459,7 +459,7 @@ class Entries(Kind):
 
 
 class Parsed(Kind):
-    """Value of a text that a function reads; its ValueError has the second half of a sentence: "must be ..."."""
+    """Value that a function parses from a text; its ValueError has the end of the sentence: "must be ..."."""
 
     def __init__(
         self, function: Callable[[str], Any], *, secret: bool = False, masked: Callable[[str], str] = str
@@ -510,7 +510,7 @@ def _text(value: object) -> str:
 
 
 def _octets(text: str) -> int:
-    """Return the bytes of UTF-8; -1 for a text with halves of characters."""
+    """Return the number of bytes in UTF-8; -1 for a text with lone surrogates."""
     try:
         return len(text.encode())
     except UnicodeEncodeError:
@@ -563,8 +563,8 @@ def unknown_name(
     listed: Iterable[str] | None = None,
     fold: Callable[[str], str] = str,
 ) -> str:
-    """Return the sentence about a name that a set of values does not have: the nearest one, or all that are `listed`
-    (None: known; empty: no list). `fold` returns what counts in a name.
+    """Return the sentence about an unknown name, with the nearest of the known names, or all `listed` names (None: the
+    known names; empty: no list). `fold` returns the significant part of a name.
     """
     from penstock.texts import nearest, worded
 
@@ -603,11 +603,11 @@ class Named:
 
 
 class NamedValues:
-    """Set of named values: finds each by all of its names, and reads what is given of it."""
+    """Set of named values: finds each value by any of its names, and reads given values."""
 
     def __init__(self, noun: str, rows: Iterable[Any], fold: Callable[[str], str] = str, label: str = "{}") -> None:
-        """`noun`: what one of them is called; `rows` are like `Named`; `fold` returns what counts in a name; `label`:
-        how a refusal names one, with its name and its owner.
+        """`noun`: the word for one value; `rows` are like `Named`; `fold` returns the significant part of a name;
+        `label`: the form in which a refusal names a value, with its name and its owner.
         """
         self.noun = noun
         self.label = label
@@ -624,8 +624,8 @@ class NamedValues:
         return row
 
     def read(self, owner: str, given: Mapping[str, object], typed: bool = False) -> dict[str, Any]:
-        """Return all values by their own names: those that are given, and defaults. Raises InvalidValue for an unknown
-        name, an invalid or a missing value, and two names with different values.
+        """Return all values by their own names: given values, and defaults. Raises InvalidValue for an unknown name, an
+        invalid or a missing value, and two names with different values.
         """
         found: dict[str, Any] = {}
         spelt: dict[str, str] = {}

@@ -1,14 +1,12 @@
-"""Patterns of queues and exchanges with the virtual host that they count in.
+"""Patterns of queues and exchanges with the virtual host in which they apply.
 
-| written | counts in |
-|---|---|
-| `orders.#`, `logs`, `logs/eu.#` | all virtual hosts |
-| `shop/orders.#` for queues, `shop//logs` and `shop//logs/eu.#` for exchanges | virtual host `shop` |
-| `%2F/orders.#` | virtual host `/`: its name is quoted as in a URL |
-| `*/a/b` | all virtual hosts, for a queue whose name has a slash; `*//` for a routing key with two |
+| written | applies in | |---|---| | `orders.#`, `logs`, `logs/eu.#` | all virtual hosts | | `shop/orders.#` for queues,
+`shop//logs` and `shop//logs/eu.#` for exchanges | virtual host `shop` | | `%2F/orders.#` | virtual host `/`: its name
+is quoted as in a URL | | `*/a/b` | all virtual hosts, for a queue whose name has a slash; `*//` for a routing key with
+two |
 
-A settings file, definitions and records have this form. Commands, the control exchange and HTTP have the pattern alone:
-it counts in the virtual host of the request, or in all with `everywhere`.
+A settings file, definitions and records have this form. Commands, the control exchange and HTTP have the pattern alone,
+which applies in the virtual host of the request, or in all with `everywhere`.
 """
 
 from __future__ import annotations
@@ -41,5 +39,5 @@ def placed(scope: str, text: str) -> tuple[str | None, str]:
 
 
 def in_vhost(vhost: str, name: str) -> str:
-    """Return the name of an object with its virtual host, for texts about several: shop/orders."""
+    """Return the name of an object with its virtual host, for texts about several virtual hosts: shop/orders."""
     return f"{quote(vhost, safe='')}/{name}"

@@ -1,7 +1,7 @@
 """Table of pools: every bound of the node, how it is shared, and the behaviour at the bound.
 
-A pool that clients fill is shared by users and virtual hosts (`penstock.flow.pool`). A pool is obtained only by its
-row, so no pool can lack a row. The table of bounds per node in docs/memory.md is generated from these rows.
+A pool that clients fill is shared by users and virtual hosts (`penstock.flow.pool`). A pool is created only from its
+row, so every pool has a row. The table of bounds per node in docs/memory.md is generated from these rows.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ BOUNDS: Final = (
     bound("virtual hosts", "1,000, 10 KiB each", "refused with 506", "administrators alone add to it"),
     bound(
         "arguments of one queue, exchange, binding or consumer",
-        "16 KiB of octets (`arguments-octets-max`)",
+        "16 KiB (`arguments-octets-max`)",
         "406",
         "of one object, request or connection",
     ),
@@ -172,7 +172,7 @@ BOUNDS: Final = (
     ),
     bound(
         "how arguments are charged",
-        "by Python object, at least what they take (up to 36 times their octets)",
+        "by Python object, at least what they take (up to 36 times their bytes)",
         "counted in the node's memory; returned with the object",
         "of one object, request or connection",
     ),
@@ -252,7 +252,7 @@ BOUNDS: Final = (
     ),
     bound(
         "one login over AMQP 1.0",
-        "responses of 4,096 octets, of 512 in SCRAM",
+        "responses of 4,096 bytes, of 512 in SCRAM",
         "refused",
         "of one object, request or connection",
     ),
@@ -297,7 +297,7 @@ BOUNDS: Final = (
     ),
     bound(
         "questions to an HTTP back end",
-        "one for each of `threads` (4), answers of 4,096 octets; 2,000 wait, 500 of an address",
+        "one for each of `threads` (4), answers of 4,096 bytes; 2,000 wait, 500 of an address",
         "refused",
         "address",
     ),

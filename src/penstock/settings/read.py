@@ -267,7 +267,7 @@ def read_client_properties(properties: dict[str, object]) -> dict[str, SettingVa
 
 
 def _read_own(subject: str, own: tuple[str, ...], arguments: dict[str, object]) -> dict[str, SettingValue]:
-    """Read the settings that an object may set for itself; other names are left out."""
+    """Read the settings that an object may set for itself; other names are ignored."""
     values: dict[str, SettingValue] = {}
     for name, value in arguments.items():
         ours = name if name in own else _OWN_ALIASES.get(name, "")
@@ -384,7 +384,7 @@ def _add(values: dict[str, SettingValue], subject: str, ours: str, value: Settin
 
 
 def _without_a_letter(name: str) -> set[str]:
-    """Return a name in lower case without x-, unchanged and without each of its characters."""
+    """Return a name in lower case without x-: unchanged, and with each of its characters removed in turn."""
     name = name.lower().removeprefix("x-")
     return {name, *(name[:at] + name[at + 1 :] for at in range(len(name)))}
 
@@ -412,7 +412,7 @@ def _check_unknown(subject: str, name: str) -> None:
 
 @cache
 def kind_named(name: str, kind: Kind) -> Kind:
-    """Return the kind of the values by a name of a setting: another broker's has the values of that broker."""
+    """Return the kind of values by a name of a setting: another broker's name takes the values of that broker."""
     if name == "address-full-policy":
         return Choices(OVERFLOW_ALIASES | ARTEMIS_POLICIES, article=OVERFLOW.article)
     if not isinstance(kind, Number):

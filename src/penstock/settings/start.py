@@ -29,7 +29,7 @@ NO_LOG: Final = "off"
 
 
 class Address(Text):
-    """One address, which may also be a list of one."""
+    """One address, which may also be written as a list of one address."""
 
     @override
     def parse(self, value: object, typed: bool = False) -> Any:
@@ -184,7 +184,7 @@ DEFAULTS: Final = Start()
 def read_start(name: str, value: object, typed: bool = True) -> object:
     """Return the value of a start-up setting, by its name in the settings file. Raises ConfigError with the rule.
 
-    `typed`: the value is of a settings file; of the environment everything is text.
+    `typed`: the value is from a settings file; values of the environment are text.
     """
     kind = RULES[NAMES[name]].kind
     found: object = kind.parse(value, typed)

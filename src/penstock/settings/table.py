@@ -92,7 +92,7 @@ class SettingValue:
         return replace(self, beside=frozenset(names))
 
     def has_source_of(self, other: SettingValue) -> bool:
-        """Return whether both values are of one source: the arguments, one policy, or one pattern."""
+        """Return whether both values have the same source: the arguments, one policy, or one pattern."""
         return (self.origin, self.pattern, self.by, self.vhost) == (other.origin, other.pattern, other.by, other.vhost)
 
     def at(self, place: str) -> SettingValue:
@@ -204,8 +204,8 @@ class Setting:
     """One setting. In several scopes its meaning covers all messages of a scope.
 
     Further names are those of Qpid C++, Broker-J, Artemis and others, separated by spaces. `NAME=0` is a name for which
-    0 means none; `SCOPE:NAME` is valid only in patterns of that scope, and so is every name of a setting that does not
-    apply to queues.
+    0 means no limit; `SCOPE:NAME` is valid only in patterns of that scope, and so is every name of a setting that does
+    not apply to queues.
     """
 
     name: str
@@ -228,7 +228,7 @@ class Setting:
 
     @property
     def field(self) -> str:
-        """Name of the attribute that stores it; durations are in seconds."""
+        """Name of the attribute that stores the value; durations are in seconds."""
         is_time = isinstance(self.kind, Number) and self.kind.unit in ("ms", "s")
         return self.name.replace("-", "_") + ("_s" if is_time else "")
 

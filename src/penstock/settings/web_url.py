@@ -13,9 +13,9 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def url_fault(url: str, query: bool = False, insecure: bool = False) -> str:
-    """Return the rule that a URL breaks, after the name of its setting; empty for one that is right.
+    """Return the rule that a URL violates, after the name of its setting; empty for a valid URL.
 
-    `query`: it may have one. `insecure`: it needs no TLS.
+    `query`: the URL may have a query. `insecure`: the URL needs no TLS.
     """
     without = "user and fragment" if query else "user, query and fragment"
     rule = f"must be a URL of http or https without {without}"

@@ -1,7 +1,7 @@
-"""Arguments of other brokers that have no effect here, with the reason, which is reported when one is used.
+"""Arguments of other brokers that have no effect here, each with its reason, which is reported on use.
 
-Such arguments are accepted, because programs use them, and no message is lost. An argument whose omission would lose
-messages, or use up attempts, is refused instead (settings/read.py).
+Such arguments are accepted, because programs use them and ignoring them loses no message. Arguments whose omission
+would lose messages, or use up attempts, are refused instead (settings/read.py).
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def test_elements_have_names_without_namespace_their_line_and_text() -> None:
         (b"<a>\n<b>5<c/></b></a>", "line 2: <b> has text beside its elements: '5'"),
         (b"a: b\n", "line 1: the XML is malformed: syntax error"),
         (b"<a>" * 65, "line 1: elements are inside each other more than 64 deep"),
-        (b" " * (OCTETS_MOST + 1), "the file has 4,194,305 octets; at most 4,194,304 are converted"),
+        (b" " * (OCTETS_MOST + 1), "the file has 4,194,305 bytes; at most 4,194,304 are converted"),
     ],
 )
 def test_refused_xml_names_line_and_rule(data: bytes, error: str) -> None:

@@ -115,7 +115,7 @@ def test_queue_of_a_command_has_its_thresholds(own_broker: BrokerProcess, tmp_pa
         ("\nqpid-config add queue 'q", "line 2: no closing quotation"),
         ("qpid-config --durable", "line 1: a name is missing"),
         ("hello", "line 1: 'hello' is neither a command qpid-config, nor a row below a title of its lists"),
-        ("\udcff", "the file is not UTF-8: invalid start byte at octet 0"),
+        ("\udcff", "the file is not UTF-8: invalid start byte at byte 0"),
     ],
 )  # fmt: skip
 def test_error_names_line_and_rule(text: str, error: str) -> None:

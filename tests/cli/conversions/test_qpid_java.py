@@ -173,7 +173,7 @@ def test_defaults_hold_for_other_queues_and_a_queues_own_for_itself(own_broker: 
     assert run(own_broker, *words, "--dry-run").splitlines()[-1] == "0 to be created, 0 to be changed, 12 unchanged"
 
 
-def test_queue_has_arguments_flags_and_bindings_of_its_own() -> None:
+def test_converted_queue_has_arguments_flags_and_bindings() -> None:
     found = convert(WHOLE)
     news = next(queue for queue in found["queues"] if queue["name"] == "news")
     assert news["arguments"] == {"x-max-priority": 9, "delivery-limit": 4}

@@ -49,7 +49,7 @@ def test_content_header_larger_than_a_frame_is_passed_over_and_logged_once(drive
     assert bodies(consumer.listen()) == [b"fits"]
     (line,) = [each for each in driver.log_queue.take() if each.fields["id"] == FRAME_TOO_SMALL]
     assert line.text.endswith(
-        "message 1 of queue 'q' in vhost '/' cannot be sent: the frame of a content header has 4,097 octets, and "
+        "message 1 of queue 'q' in vhost '/' cannot be sent: the frame of a content header has 4,097 bytes, and "
         "frame_max of its connection is 4,096; it stays in the queue for other consumers"
     )
     assert consumer.connection.teardown.name == "NONE"
@@ -75,7 +75,7 @@ def test_get_of_a_content_header_larger_than_a_frame_is_refused_by_name(driver: 
         "channel.close",
         406,
         "PRECONDITION_FAILED - the next message of queue 'q' in vhost '/' cannot be sent: the frame of a content "
-        "header has 9,000 octets, and frame_max of its connection is 4,096; connect with a larger frame_max, or take "
+        "header has 9,000 bytes, and frame_max of its connection is 4,096; connect with a larger frame_max, or take "
         "the message over HTTP or AMQP 1.0",
     )
     queue = driver.broker.vhosts["/"].queues["q"]

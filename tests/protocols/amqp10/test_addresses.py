@@ -197,7 +197,7 @@ def test_topic_of_activemq_has_wildcards_in_a_source_only(text: str, source: str
         ("topic://%zz", [], "its name has"),
         ("topic://", [], "has no name"),
         ("queue:", [], "has no name"),
-        (f"queue://{'a' * 256}", [], "256 octets"),
+        (f"queue://{'a' * 256}", [], "256 bytes"),
         ("temp-queue://ID:host-1:1", [], "temporary node; ask for a dynamic terminus"),
         ("temp-topic://ID:host-1:1", [], "temporary node; ask for a dynamic terminus"),
     ],
@@ -268,10 +268,10 @@ def test_plain_name_with_a_slash_may_be_an_exchange_and_a_key() -> None:
         ("/queues/%+1", "a '%' that two hexadecimal digits do not follow"),
         ("/exchanges/x/%zz", "a '%' that two hexadecimal digits do not follow"),
         ("/queues/%ff", "its queue has bytes that are not UTF-8"),
-        ("/queues/" + "a" * 256, "its queue has 256 octets; the most is 255"),
-        ("/exchanges/x/" + "%C3%A9" * 128, "its routing key has 256 octets; the most is 255"),
-        ("a" * 256, "its name has 256 octets; the most is 255"),
-        ("x/" + "k" * 256, "its routing key has 256 octets"),
+        ("/queues/" + "a" * 256, "its queue has 256 bytes; the most is 255"),
+        ("/exchanges/x/" + "%C3%A9" * 128, "its routing key has 256 bytes; the most is 255"),
+        ("a" * 256, "its name has 256 bytes; the most is 255"),
+        ("x/" + "k" * 256, "its routing key has 256 bytes"),
     ],
 )
 def test_address_that_cannot_be_read_is_refused_with_the_rule(text: str, reason: str) -> None:
@@ -287,7 +287,7 @@ def test_address_that_cannot_be_read_is_refused_with_the_rule(text: str, reason:
     [
         (b"", "a message to the anonymous terminus has no address in 'to'"),
         (b"\xff", "'to' is not UTF-8"),
-        (b"a" * (ADDRESS_MAX + 1), f"'to' has {ADDRESS_MAX + 1} octets; the most is {ADDRESS_MAX}"),
+        (b"a" * (ADDRESS_MAX + 1), f"'to' has {ADDRESS_MAX + 1} bytes; the most is {ADDRESS_MAX}"),
         (b"/queue/q", "did you mean"),
     ],
 )
@@ -369,7 +369,7 @@ def test_routing_key_is_that_of_the_address_or_the_subject() -> None:
     node = parse_target("/exchanges/x").nodes[0]
     assert routing_key(node, "subject") == "subject"
     assert routing_key(node, "") == ""
-    with pytest.raises(InvalidField, match="the routing key to exchange 'x', has 256 octets; the most is 255"):
+    with pytest.raises(InvalidField, match="the routing key to exchange 'x', has 256 bytes; the most is 255"):
         routing_key(node, "é" * 128)
 
 

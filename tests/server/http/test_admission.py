@@ -44,7 +44,7 @@ def test_http_half_requests_leave_logins_of_users_alone(own_served: BrokerProces
 
 
 @pytest.mark.slow
-def test_stranger_has_a_bounded_time_however_it_spends_it(own_served: BrokerProcess) -> None:
+def test_stranger_has_a_bounded_time_for_any_requests(own_served: BrokerProcess) -> None:
     web = Web(own_served.http)
     with web.connected() as slow, web.connected() as busy:
         slow.sendall(HALF)
@@ -105,7 +105,7 @@ def test_request_is_refused_and_health_check_allowed_at_the_socket_bound(
 
 @pytest.mark.parametrize("path", ["/overview", "/nothing", "/queues/%2F/unknown", "/definitions/x/y/z", ""])
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "NONSENSE"])
-def test_strangers_are_answered_alike_wherever_they_ask(web: Web, method: str, path: str) -> None:
+def test_strangers_get_the_same_answer_at_all_paths(web: Web, method: str, path: str) -> None:
     answer = web.ask(method, path, login=False)
     expected = web.ask("GET", "/overview", login=False)
     assert expected.status == 401

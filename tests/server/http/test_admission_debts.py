@@ -62,7 +62,7 @@ async def test_steps_are_measured_one_by_one_and_waiting_is_no_work(
     assert line.fields["connection"] == "http ann GET /api/x"
 
 
-async def test_user_with_a_debt_rests_and_others_do_not(world: tuple[BrokerDriver, Machine, HttpDebts]) -> None:
+async def test_user_with_a_debt_rests_while_other_users_do_not(world: tuple[BrokerDriver, Machine, HttpDebts]) -> None:
     _, machine, found = world
 
     async def request() -> None:

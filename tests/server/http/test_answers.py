@@ -85,7 +85,7 @@ def test_streamed_answer_is_the_json_of_head_and_lists(lists: dict[str, list[lis
     assert (found, list(found)) == ({"head": "h", **whole}, ["head", *lists])
 
 
-def test_rows_of_a_streamed_answer_are_read_as_they_are_written() -> None:
+def test_rows_of_a_streamed_answer_are_read_during_the_write() -> None:
     read: list[int] = []
 
     def rows() -> Iterator[list[Row]]:

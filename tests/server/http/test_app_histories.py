@@ -19,7 +19,7 @@ def test_histories_have_three_tiers_or_the_one_that_is_asked_for(web: Web, name:
     assert web.ask("GET", "/penstock/history/%2F/nothing").status == 404
 
 
-def test_samples_are_given_where_the_query_asks_for_them(web: Web, name: str) -> None:
+def test_samples_are_returned_on_request(web: Web, name: str) -> None:
     web.declare(name)
     web.publish(name, "x")
     query = "msg_rates_age=60&msg_rates_incr=5&lengths_age=60&lengths_incr=5"

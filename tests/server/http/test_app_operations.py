@@ -8,7 +8,7 @@ from tests.support.brokers import some_name
 from tests.support.http_client import Web
 
 
-def test_look_into_an_absent_virtual_host_has_rabbitmqs_words_and_a_change_names_it(web: Web) -> None:
+def test_absent_virtual_host_has_rabbitmqs_words_in_reads_and_a_name_in_changes(web: Web) -> None:
     absent = web.ask("GET", "/policies/absent")
     assert (absent.status, absent.json) == (404, {"error": "Object Not Found", "reason": "Not Found"})
     changed = web.ask("PUT", "/policies/absent/p", {"pattern": "", "definition": {"expires": 5}})
@@ -29,7 +29,7 @@ def test_look_into_an_absent_virtual_host_has_rabbitmqs_words_and_a_change_names
         ("/parameters/policy/%2F/p", {"value": 1}, "the component policy has paths of its own: use those"),
     ],
 )
-def test_field_that_is_missing_or_wrong_is_400(web: Web, path: str, body: object, reason: str) -> None:
+def test_missing_or_invalid_field_is_400(web: Web, path: str, body: object, reason: str) -> None:
     answer = web.ask("PUT", path, body)
     assert answer.status == 400
     assert answer.reason.startswith(reason)

@@ -95,7 +95,7 @@ def test_connection_is_shown_and_closed_by_the_name_of_rabbitmq(seen: Seen, quot
 
 
 @pytest.mark.parametrize("name", ["a/b//c"])
-def test_name_with_slashes_is_found_by_a_path_that_has_them(seen: Seen) -> None:
+def test_name_with_slashes_is_found_by_a_path_with_slashes(seen: Seen) -> None:
     web = seen.web
     for name in (seen.own, seen.given, seen.label):
         for quoted in (whole(name), with_slashes(name)):

@@ -114,5 +114,5 @@ def test_user_sees_and_cancels_only_own_jobs(web: Web) -> None:
 
 
 @pytest.mark.parametrize("number", ["x", "0", "99999999999999999999"])
-def test_number_of_a_job_that_is_none_is_refused(web: Web, number: str) -> None:
+def test_invalid_number_of_a_job_is_refused(web: Web, number: str) -> None:
     assert web.ask("GET", f"/penstock/jobs/{number}").status in (400, 404)

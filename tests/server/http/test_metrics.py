@@ -104,7 +104,7 @@ async def test_scraper_that_does_not_read_is_cut_off_and_stops_no_other() -> Non
     # The broker has stopped although the scraper never read.
 
 
-async def test_answer_that_is_not_read_in_time_ends_with_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answer_not_read_in_time_closes_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "SCRAPE_S", 0.2)
     async with in_process(http="127.0.0.1:0") as broker:
         vhost = broker.driver.broker.vhosts["/"]

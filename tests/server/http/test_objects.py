@@ -11,7 +11,7 @@ from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
 
 
-def test_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:
+def test_queue_is_declared_once_with_the_requested_attributes(web: Web, name: str) -> None:
     body = {"durable": True, "arguments": {"capacity-messages": 100, "hold-deadline": 5}}
     web.do("PUT", f"/queues/%2F/{name}", body, status=201)
     web.do("PUT", f"/queues/%2F/{name}", body, status=204)
@@ -86,7 +86,7 @@ def test_exclusive_queue_is_seen_and_left_alone(served: BrokerProcess, web: Web)
         assert web.ask("DELETE", f"/queues/%2F/{mine}/contents").status == 400
 
 
-def test_single_active_consumer_is_named_and_the_others_wait(served: BrokerProcess, web: Web, name: str) -> None:
+def test_single_active_consumer_is_named_and_other_consumers_wait(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {"arguments": {"x-single-active-consumer": True}}, status=201)
     with Connection(served.url) as connection:
         channel = connection.channel()

@@ -39,9 +39,7 @@ def test_topic_permissions_are_set_shown_and_removed(web: Web, user: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["permissions", "topic-permissions"])
-def test_permission_of_a_user_or_virtual_host_that_is_not_there_is_a_bad_request(
-    web: Web, user: str, kind: str
-) -> None:
+def test_permission_of_a_missing_user_or_virtual_host_is_a_bad_request(web: Web, user: str, kind: str) -> None:
     texts = {"exchange": "amq.topic", "configure": "", "write": "", "read": ""}
     for vhost, name, missing in (("nosuch", user, "vhost 'nosuch'"), ("%2F", "nobody", "user 'nobody'")):
         answer = web.ask("PUT", f"/{kind}/{vhost}/{name}", texts)
@@ -69,7 +67,7 @@ def test_limits_of_users_and_virtual_hosts(web: Web, user: str) -> None:
     assert web.ask("PUT", f"/user-limits/{user}/max-channels", {"value": "7"}).status == 400
 
 
-def test_limits_of_a_virtual_host_that_a_user_may_not_enter_are_not_shown_to_it(web: Web) -> None:
+def test_limits_of_a_virtual_host_are_shown_to_users_that_may_enter(web: Web) -> None:
     name, vhost = some_name("manager"), some_name("vhost")
     web.do("PUT", f"/users/{name}", {"password": "a long password", "tags": "management"}, 201)
     web.do("PUT", f"/vhosts/{vhost}", None, 201)

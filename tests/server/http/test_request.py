@@ -61,7 +61,7 @@ async def test_lone_surrogate_in_a_name_spoils_no_answer(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/queues", "/api/queues?page=1&page_size=500", "/api/definitions"])
-async def test_long_answer_that_is_not_read_in_time_ends_with_its_socket(
+async def test_long_answer_not_read_in_time_closes_the_socket(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     monkeypatch.setattr(request, "SEND_S", 0.2)

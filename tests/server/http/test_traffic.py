@@ -78,7 +78,7 @@ def test_connection_of_amqp_1_0_has_the_bytes_of_its_socket(served: BrokerProces
     web.do("DELETE", f"/queues/%2F/{name}")
 
 
-def test_sums_of_bytes_keep_those_of_ended_connections(served: BrokerProcess, web: Web) -> None:
+def test_sums_of_bytes_include_ended_connections(served: BrokerProcess, web: Web) -> None:
     def sums() -> tuple[float, float]:
         found = samples_of(web.fetch("/metrics").text)
         names = ("rabbitmq_connection_incoming_bytes_total", "rabbitmq_connection_outgoing_bytes_total")

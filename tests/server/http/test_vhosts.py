@@ -200,7 +200,7 @@ def test_dry_run_of_an_import_lists_changes_and_omits_skipped_kinds(its: Web) ->
     assert "a file of definitions has no kind 'polices'; did you mean policies?" in refused.reason
 
 
-def test_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, web: Web, name: str) -> None:
+def test_vhost_is_created_and_deleted_with_its_objects(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/vhosts/{name}", status=201)
     web.do("PUT", f"/vhosts/{name}", {"description": "d", "tags": "a,b"}, status=204)
     assert web.get(f"/vhosts/{name}")["description"] == "d"

@@ -255,7 +255,7 @@ def test_versions_before_the_minimum_are_refused(authority: Authority, minimum: 
             shake(contexts, client)
 
 
-def test_name_that_is_not_ascii_ends_the_handshake_without_a_traceback(
+def test_non_ascii_name_ends_the_handshake_without_a_traceback(
     authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {"shop.example.org": authority.files()}

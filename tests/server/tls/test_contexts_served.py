@@ -232,7 +232,7 @@ async def test_broker_may_listen_with_tls_alone(authority: Authority) -> None:
         await asyncio.to_thread(connection.close)
 
 
-async def test_connection_that_ends_no_handshake_is_given_up_and_others_are_served(authority: Authority) -> None:
+async def test_connection_without_a_handshake_is_closed_and_delays_no_client(authority: Authority) -> None:
     """A hello without an end, and a socket that says nothing."""
     file = authority.folder / "short.toml"
     file.write_text(

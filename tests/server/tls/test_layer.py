@@ -332,7 +332,7 @@ def client_in_memory(context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.Memory
     return client, incoming, outgoing
 
 
-def test_damaged_record_ends_the_connection_after_the_data_before_it(authority: Authority, loop_factory: Any) -> None:
+def test_damaged_record_ends_the_connection_after_earlier_data(authority: Authority, loop_factory: Any) -> None:
     async def story(protocol: Recording, far: socket.socket, refused: list[str]) -> None:
         loop = asyncio.get_running_loop()
         client, incoming, outgoing = client_in_memory(authority.trusting())

@@ -20,7 +20,7 @@ def queue_of_twenty(broker):
 
 
 @by_each_protocol
-def test_acknowledgement_that_is_lost_makes_no_message_with_an_id_come_twice(broker, reader_of):
+def test_lost_acknowledgement_repeats_no_message_with_an_id(broker, reader_of):
     queue = queue_of_twenty(broker)
     with proxied(broker.address) as proxy:
         reader = reader_of(broker, queue, servers=proxy.address)

@@ -157,7 +157,7 @@ def test_quorum_queue_repeats_nothing_although_it_counts_its_deliveries(broker, 
     broker.await_ready(queue, 0)
 
 
-def test_stream_is_refused_with_its_name_and_others_are_read(broker, reader_of, tmp_path):
+def test_stream_is_refused_by_name_and_other_queues_are_read(broker, reader_of, tmp_path):
     if broker.name == OURS:
         pytest.skip("PENSTOCK_BESIDE=rabbitmq asks for it: only that one has streams")
     if broker.protocol == AMQP1:
@@ -373,7 +373,7 @@ def test_consumer_timeout_is_warned_of_and_loses_no_message(broker, reader_of, c
     assert read + read_until(reader, end, 1)[0] == [*numbered(0, 20), b"news"]
 
 
-def test_messages_may_be_acknowledged_when_they_are_in_the_spool(broker, queue, reader_of):
+def test_messages_in_the_spool_may_be_acknowledged(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 50))
     reader = reader_of(broker, queue, acknowledge="spooled", prefetch="10")
     start = reader.initialOffset()
@@ -429,7 +429,7 @@ def test_message_properties_are_columns(broker, reader_of):
     }  # fmt: skip
 
 
-def test_connection_by_tls_with_an_authority_of_its_own(ours, reader_of, tmp_path):
+def test_tls_connection_uses_its_own_authority(ours, reader_of, tmp_path):
     certificate, key = make_certificate(tmp_path)
     relay = TlsRelay(certificate, key, "127.0.0.1", ours.port)
     queue = ours.declare()
@@ -464,7 +464,7 @@ def test_error_that_no_attempt_heals_ends_the_query_at_once(ours, reader_of, opt
         next_batch(reader, start)
 
 
-def test_queue_that_is_deleted_ends_the_query_when_all_is_read(broker, queue, reader_of):
+def test_deleted_queue_ends_the_query_when_all_is_read(broker, queue, reader_of):
     broker.publish(queue, numbered(0, 10))
     reader = reader_of(broker, queue)
     start = reader.initialOffset()

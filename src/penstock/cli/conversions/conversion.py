@@ -101,7 +101,7 @@ class Conversion:
 def check_size(data: bytes) -> None:
     """Raise ConfigError for a file that is too large for a conversion."""
     if len(data) > OCTETS_MOST:
-        raise ConfigError(f"the file has {len(data):,} octets; at most {OCTETS_MOST:,} are converted")
+        raise ConfigError(f"the file has {len(data):,} bytes; at most {OCTETS_MOST:,} are converted")
 
 
 def check_spelling(line: int, name: str, known: Iterable[str]) -> None:

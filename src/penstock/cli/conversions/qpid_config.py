@@ -57,7 +57,7 @@ def convert_qpid_config(data: bytes) -> Conversion:
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the file is not UTF-8: {error.reason} at octet {error.start}") from None
+        raise ConfigError(f"the file is not UTF-8: {error.reason} at byte {error.start}") from None
     reader = _Reader()
     for number, line in enumerate(lines, 1):
         if not NOTHING.fullmatch(line):

@@ -1,8 +1,8 @@
 """Types of queues, a row each: flags, arguments, delivery limit, ready queue, consumers and policies.
 
-Modules that treat queues by their type ask the row. A new type is a row in `TYPES`, and a function for `ready` if the
-type orders its messages in another way. Declarations on all planes, definitions, policies, lists
-and the restart then have the type.
+Modules that depend on the type of a queue read the row. A new type is a row in `TYPES`, and a function for `ready` if
+the type orders its messages in another way. Declarations on all planes, definitions, policies, lists and the recovery
+then support the type.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class QueueType:
         """True if the single active consumer yields to a consumer of a higher priority (rotation.py)."""
 
     def refused_flag(self, durable: bool, auto_delete: bool, exclusive: bool) -> str:
-        """Return the first flag that a queue of this type cannot have; "" for none."""
+        """Return the first flag that a queue of this type cannot have; "" without such a flag."""
         for given, flag in ((not durable, NON_DURABLE), (auto_delete, AUTO_DELETE), (exclusive, EXCLUSIVE)):
             if given and flag in self.refused_flags:
                 return flag
@@ -137,9 +137,9 @@ def find_type(value: object) -> QueueType | None:
 
 
 def read_type(subject: str, name: str, value: object) -> QueueType:
-    """Return the type that an argument or attribute `name` of a subject gives.
+    """Return the type in an argument or attribute `name` of a subject.
 
-    Raises PreconditionFailed (406) for an unknown type, NotSupported (406) for one of RabbitMQ that does not exist
+    Raises PreconditionFailed (406) for an unknown type, NotSupported (406) for a type of RabbitMQ that does not exist
     here.
     """
     if value is None:
@@ -153,7 +153,7 @@ def read_type(subject: str, name: str, value: object) -> QueueType:
 
 
 def default_type(attributes: Mapping[str, object]) -> QueueType:
-    """Return the default type in the attributes of a virtual host; CLASSIC if they have none that exists here."""
+    """Return the default type in the attributes of a virtual host; CLASSIC without a type that exists here."""
     return find_type(attributes.get(DEFAULT_QUEUE_TYPE)) or CLASSIC
 
 
@@ -162,8 +162,8 @@ def with_default_type(
 ) -> dict[str, object]:
     """Return the arguments of a declaration with the default type of its virtual host, as RabbitMQ adds it.
 
-    They are unchanged if they name a type, and if a queue of the default type cannot have the flags: such a queue is
-    CLASSIC.
+    Arguments that name a type are returned unchanged, and so are arguments if a queue of the default type cannot have
+    the flags: such a queue is CLASSIC.
     """
     if default is CLASSIC or arguments.get(QUEUE_TYPE) is not None:
         return arguments

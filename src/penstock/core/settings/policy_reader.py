@@ -1,4 +1,4 @@
-"""Reading of policies: fields in RabbitMQ's form, checked for the settings and types of queues that exist here."""
+"""Reading of policies: fields in RabbitMQ's form, checked against the settings and types of queues that exist here."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Channel(ClientSession):
         octets, most = self._header_octets(queue, message), self.engine.frame_max
         if octets <= most:
             return ""
-        why = f"the frame of a content header has {octets:,} octets, and frame_max of its connection is {most:,}"
+        why = f"the frame of a content header has {octets:,} bytes, and frame_max of its connection is {most:,}"
         if not self.has_passed_over:
             self.has_passed_over = True
             subject = f"message {int(message.sequence):,} of queue '{queue.name}' in vhost '{queue.vhost}'"
@@ -238,7 +238,7 @@ class Channel(ClientSession):
         octets = header_end(content)
         if octets > HEADERS_MAX:
             raise PreconditionFailed(
-                f"content header of {octets} octets refused: the most is {HEADERS_MAX} for a message that is routed by "
+                f"content header of {octets} bytes refused: the most is {HEADERS_MAX} for a message that is routed by "
                 "its headers, or has CC or BCC"
             )
         self.broker.work.done += octets // HEADER_OCTETS_A_UNIT

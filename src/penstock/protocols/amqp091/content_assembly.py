@@ -158,7 +158,7 @@ class ContentAssembly:
         if size > self.octets_left:
             raise UnexpectedFrame(
                 f"the body on channel {self._channel.number} is longer than announced: "
-                f"{self.octets_left} octets were left, {size} came"
+                f"{self.octets_left} bytes were left, {size} came"
             )
         self.octets_left -= size
 

@@ -166,7 +166,7 @@ class FrameReader:
         """Return whether a frame ends with 0xCE; close the connection (501) if not."""
         if data[end - 1] == FRAME_END:
             return True
-        engine.on_error(0, FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}"))
+        engine.on_error(0, FrameError(f"a frame of {size} bytes does not end with 0xCE but with {data[end - 1]:#04x}"))
         return False
 
     def _open_frame(self, engine: Amqp091Engine, data: bytes, pos: i64) -> i64:
@@ -270,7 +270,7 @@ class FrameReader:
                 engine.on_error(0, UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0"))
             elif end - pos > FRAME_OVERHEAD:
                 engine.on_error(
-                    0, FrameError(f"a heartbeat has a payload of {end - pos - FRAME_OVERHEAD} octets; it has none")
+                    0, FrameError(f"a heartbeat has a payload of {end - pos - FRAME_OVERHEAD} bytes; it has none")
                 )
         elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not engine.connection.ignores_input():
             if channel is None:
@@ -281,7 +281,7 @@ class FrameReader:
             engine.on_error(
                 0,
                 FrameError(
-                    f"a frame of type {kind} with {end - pos - FRAME_OVERHEAD} octets is not an AMQP 0-9-1 frame"
+                    f"a frame of type {kind} with {end - pos - FRAME_OVERHEAD} bytes is not an AMQP 0-9-1 frame"
                 ),
             )
         return False
@@ -415,7 +415,7 @@ class FrameReader:
             if content.state != ContentState.HEADER:
                 raise content.unexpected()
             if size < HEADER_PAYLOAD_MIN:
-                raise FrameError(f"a content header has {size} octets; the least is {HEADER_PAYLOAD_MIN}")
+                raise FrameError(f"a content header has {size} bytes; the least is {HEADER_PAYLOAD_MIN}")
             if read_i32_be(data, pos + PAYLOAD_AT) != _BASIC_WEIGHT_0:
                 raise content.unexpected(read_i32_be(data, pos + PAYLOAD_AT) >> 16)
             if property_flags(data, pos + FLAGS_AT, end - 1) < 0:

@@ -197,7 +197,7 @@ class Amqp091RowEncoder(RowEncoder):
         octets: i64 = len(out) - FLAGS_AT
         if octets + FIXED_OCTETS > FRAME_PAYLOAD_MAX:
             raise PreconditionFailed(
-                f"row {int(row)} has properties of {int(octets):,} octets, but a frame holds {FRAME_PAYLOAD_MAX:,}"
+                f"row {int(row)} has properties of {int(octets):,} bytes, but a frame holds {FRAME_PAYLOAD_MAX:,}"
             )
         out[FLAGS_AT] = u8(flags >> 8)
         out[FLAGS_AT + 1] = u8(flags & 0xFF)
@@ -372,7 +372,7 @@ class Amqp091Format(MessageFormat):
         octets = content_frames.header_end(content) - FRAME_OVERHEAD
         if octets > content_frames.FRAME_PAYLOAD_MAX:
             raise PreconditionFailed(
-                f"the properties cannot be sent: they have {octets:,} octets, but a frame holds "
+                f"the properties cannot be sent: they have {octets:,} bytes, but a frame holds "
                 f"{content_frames.FRAME_PAYLOAD_MAX:,}"
             )
         return content

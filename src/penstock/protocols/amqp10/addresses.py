@@ -188,7 +188,7 @@ def parse_to(octets: bytes) -> Address:
     if not octets:
         raise InvalidField("a message to the anonymous terminus has no address in 'to'")
     if len(octets) > ADDRESS_MAX:
-        raise InvalidField(f"'to' has {len(octets)} octets; the most is {ADDRESS_MAX}")
+        raise InvalidField(f"'to' has {len(octets)} bytes; the most is {ADDRESS_MAX}")
     try:
         text = octets.decode()
     except UnicodeDecodeError:
@@ -334,7 +334,7 @@ def _decoded(text: str, what: str, part: str) -> str:
 def _check(text: str, what: str, name: str) -> None:
     if not is_name(name):
         octets = len(name.encode(errors="replace"))
-        raise InvalidField(f"address {_shown(text)}: its {what} has {octets} octets; the most is {NAME_MAX}")
+        raise InvalidField(f"address {_shown(text)}: its {what} has {octets} bytes; the most is {NAME_MAX}")
 
 
 def _shown(text: str) -> str:
@@ -381,7 +381,7 @@ def routing_key(node: Node, subject: str) -> str:
     if not is_name(subject):
         octets = len(subject.encode(errors="replace"))
         raise InvalidField(
-            f"subject {_shown(subject)}, the routing key to exchange '{node.exchange}', has {octets} octets; "
+            f"subject {_shown(subject)}, the routing key to exchange '{node.exchange}', has {octets} bytes; "
             f"the most is {NAME_MAX}"
         )
     return subject

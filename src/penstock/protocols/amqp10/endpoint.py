@@ -160,7 +160,7 @@ class Endpoint:
         octets = fitted(performative, int(self.peer_max_frame_size))
         if octets is None:
             size = self.peer_max_frame_size
-            refusal = PeerFrameTooSmall(f"{performative.name} does not fit into the {size} octets of a frame")
+            refusal = PeerFrameTooSmall(f"{performative.name} does not fit into the {size} bytes of a frame")
             self.connection.close(refusal)
             return
         self.connection.output.buffer.write(frame(int(channel), octets, kind))

@@ -254,7 +254,7 @@ class IncomingLink(Link):
 
     def _too_large(self) -> ContentTooLarge:
         return ContentTooLarge(
-            f"a message larger than the {self.max_message_size} octets that link '{self.link_name}' takes"
+            f"a message larger than the {self.max_message_size} bytes that link '{self.link_name}' takes"
         )
 
     def _begin(self, transfer: Transfer, data: bytes) -> None:

@@ -185,7 +185,7 @@ def _begin(session: ClientSession, producer: Producer, octets: i64, request: Lan
     if request.window > fits:
         raise PreconditionFailed(
             f"'{WINDOW}' must be at most {fits}, not {request.window}: the answer has to fit into one of your frames "
-            f"of {octets} octets"
+            f"of {octets} bytes"
         )
     lanes = session.broker.producer_lanes
     try:

@@ -120,7 +120,7 @@ class RequestLink(Link):
         self.settled = self.settled or transfer.settled == 1
         content = self._pieces + data[transfer.payload : end]
         if len(content) > self._octets_max:
-            raise ContentTooLarge(f"a message larger than the {self._octets_max} octets that {self._taker} takes")
+            raise ContentTooLarge(f"a message larger than the {self._octets_max} bytes that {self._taker} takes")
         if transfer.more and not transfer.aborted:
             self._pieces = content
             return None

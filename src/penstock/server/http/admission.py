@@ -1,11 +1,11 @@
 """Bounds of HTTP requests: shares of sockets, debts of work, and jobs in steps.
 
 Theory of operation. A socket is a stranger until a request on it has logged in. Strangers have a share of their own and
-limited time. When that share is full, the oldest stranger of the host with the most is closed. So half-sent requests
-exclude nobody who sends whole ones, and a flooding host displaces only itself. Users have the other sockets, a
-pool that they share. At the bound an idle one is closed for the next, of the user that has most; if all are busy the
-request is answered with 503. A health check needs no share: it is answered on its own socket, which is closed
-afterwards if the pool is full.
+limited time. When that share is full, the oldest stranger of the host with the most strangers is closed. So incomplete
+requests do not exclude complete requests, and a flooding host displaces only itself. Users share a pool of the other
+sockets. At the bound an idle socket of the user with the most sockets is closed for the next user; if all sockets are
+busy, the request is answered with 503. A health check needs no share: the answer is written to its own socket, which is
+closed afterwards if the pool is full.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Socket(Protocol):
         """Return whether a request is being answered."""
 
     def hang_up(self) -> None:
-        """Close it at once; `leave` follows."""
+        """Close the socket at once; `leave` follows."""
 
 
 class Admission:
@@ -57,13 +57,13 @@ class Admission:
         """Users in the order of their last requests."""
 
     def arrive(self, socket: Socket) -> bool:
-        """Add a socket, and close another one if there are too many; return whether one was closed."""
+        """Add a socket, and close another socket beyond the bound; return whether another socket was closed."""
         displaced = len(self._strangers) >= STRANGERS_MOST
         if displaced:
             hosts = Counter(each.host for each in self._strangers)
             host = max(hosts, key=hosts.__getitem__)
             theirs = [each for each in self._strangers if each.host == host]
-            # A busy one waits for its turn, or for the answer to a wrong password.
+            # A busy socket waits for its turn, or for the answer to a wrong password.
             longest = next((each for each in theirs if not each.is_busy()), theirs[0])
             self.leave(longest)
             longest.hang_up()
@@ -71,7 +71,7 @@ class Admission:
         return displaced
 
     def log_in(self, socket: Socket, holder: PoolHolder) -> bool:
-        """Make a socket a user's; return false, and leave it a stranger, if it does not fit into the user's share."""
+        """Assign a socket to a user; return false, and leave the socket a stranger, if the user's share is full."""
         self._leave_users(socket)
         while not self._pool.fits(holder, 1):
             idle = self._idle_one(holder)
@@ -85,11 +85,11 @@ class Admission:
         return True
 
     def refusal(self, holder: PoolHolder) -> str:
-        """Return why a user gets no further socket."""
+        """Return the reason why a user gets no further socket."""
         return self._pool.refusal(holder, 1)
 
     def _idle_one(self, holder: PoolHolder) -> Socket | None:
-        """Return the socket that is to make room: idle for longest, of the user that has most."""
+        """Return the socket to close for another: the longest idle socket of the user with the most sockets."""
         most: Socket | None = None
         for socket, owner in self._users.items():
             if not socket.is_busy():
@@ -137,7 +137,7 @@ class HttpDebts:
         return max(self._until.get(payer, 0.0) - monotonic(), 0.0)
 
     async def rest(self, user: str) -> bool:
-        """Wait until the pause imposed on a user has ended. Return whether there was one: usually not."""
+        """Wait until the pause imposed on a user has ended. Return whether the user had to pause: usually not."""
         rest_s = self.rest_s(user)
         if rest_s <= 0.0:
             return False
@@ -156,17 +156,17 @@ class HttpDebts:
             except StopIteration:
                 return
             finally:
-                error = None  # An error that is raised refers to this frame.
+                error = None  # The traceback of a raised error refers to this frame.
                 self._end(scope)
             try:
                 yield step
-            except BaseException as raised:  # It is raised where the request waits.
+            except BaseException as raised:  # The waiting request raises the error.
                 error = raised
             finally:
-                del step  # A future whose error refers to this frame.
+                del step  # The future's error refers to this frame.
 
     def _end(self, scope: Scope) -> None:
-        """End a step; charge it to its user, or to the address before the login, if it took too long."""
+        """End a step; if the step took too long, charge its user, or before the login its address."""
         state = scope.get("state", {})
         user = state.get("payer", "")
         name = f"http {user or 'before its login'} {scope.get('method')} {scope.get('path')}"
@@ -177,13 +177,13 @@ class HttpDebts:
         self._entries.begin(monotonic())
 
     def end(self, payer: str, name: str) -> None:
-        """End an entry; charge it to a payer ("" is nobody) if it took too long."""
+        """End an entry; charge a payer ("": no payer) if the entry took too long."""
         owed = self._entries.end(HTTP, name)
         if owed and payer:
             self._owe(payer, owed)
 
     def charge(self, payer: str, units: int) -> None:
-        """Charge a payer for work outside of entries, of a library that is compiled in either form of the broker."""
+        """Charge a payer for work outside of entries, done by a library that is always compiled."""
         self._owe(payer, units * COMPILED_UNIT_S)
 
     def _owe(self, payer: str, seconds: float) -> None:
@@ -202,8 +202,8 @@ def result_of(
 ) -> asyncio.Future[Told]:
     """Start work in steps; return a future for its result or error.
 
-    A change runs after other changes, and a job beside them; both complete even if nobody waits any more. Other work
-    only reads, beside the broker's other work.
+    A change runs after other changes, and a job beside them; both complete even if the client has disconnected. All
+    other work only reads, and runs beside the broker's other work.
     """
     known: asyncio.Future[Told] = event_loop.loop.create_future()
     work = _known_by(steps, known)
@@ -219,7 +219,7 @@ def result_of(
 
 
 def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
-    """Run steps and set their result or error on a future; the waiter may be gone by then."""
+    """Run steps and set their result or error on a future, which may be cancelled by then."""
     try:
         result = yield from steps
     except Exception as error:
@@ -231,4 +231,4 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
         if not known.done():
             known.set_result(result)
     finally:
-        del known  # Its error refers to this frame.
+        del known  # The future's error refers to this frame.

@@ -26,7 +26,7 @@ async def streamed_octets(request: ApiRequest, streamed: Streamed) -> AsyncItera
 
 
 def streamed_parts(streamed: Streamed) -> Iterator[bytes]:
-    """Yield an answer in parts; one is empty where the rows that were read have nothing to show."""
+    """Yield an answer in parts; a part is empty if none of the rows read is shown."""
     before = json_octets(streamed.head).removesuffix(b"}")
     for name, parts in streamed.lists:
         before += b',"%b":[' % name.encode()

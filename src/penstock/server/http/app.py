@@ -1,6 +1,7 @@
 """HTTP application: the table of paths, methods and handlers, access rules, and error responses.
 
-Of an operation at a route the handler is derived: its fields from path, query and body; status and body of the answer.
+The handler of an operation at a route is derived: the operation's fields from path, query and body, and the status and
+body of the answer.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ NO_RABBITMQADMIN: Final = (
 
 
 class Own:
-    """Paths with a handler written for HTTP: lists, and content that only HTTP has (decision 159)."""
+    """Paths with a handler written for HTTP: lists, and content of HTTP alone (decision 159)."""
 
     def __init__(
         self, where: str, tag: str, handler: Handler, *permissions: str, vhost: str | None = None, audited: bool = True
@@ -200,7 +201,7 @@ OWN: Final = (
 
 
 class Place(NamedTuple):
-    """Handler of a method at a path, and the rights that it needs."""
+    """Handler of a method at a path, with the rights required."""
 
     handler: Handler
     need: Need
@@ -257,7 +258,7 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
             identity = await login(http_request, event_loop.driver)
             http_request.state.payer = identity.user
             if not probes and await service.debts.rest(identity.user):
-                await service.pause()  # Its other requests rest until the same time.
+                await service.pause()  # Other requests of the same payer rest until the same time.
             refusal = refusal_of(identity.rules, places[method].need, http_request.path_params)
             if refusal is not None:
                 actor = http_actor(http_request, identity.user)
@@ -299,7 +300,7 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
 
 
 def _after_login(service: Service, answer: Refusal) -> Refusal:
-    """Return a handler for unknown paths and methods: strangers get the same answer as anywhere (401)."""
+    """Return a handler for unknown paths and methods: strangers get 401, as at known paths."""
 
     async def refuse(http_request: Request, error: Exception) -> Response:
         try:
@@ -366,11 +367,11 @@ def _with_one_name(path: str) -> str:
 class _Undecoded:
     """Middleware that matches paths as they were sent: a slash in a name is %2F and separates nothing.
 
-    An empty part is the default exchange, as rabbitmqadmin of RabbitMQ 4 names it (/exchanges/%2F//publish). In the
-    name of a connection or channel a slash is part of it, for many clients do not quote one.
+    An empty part is the default exchange, as rabbitmqadmin of RabbitMQ 4 names it (/exchanges/%2F//publish). A slash in
+    the name of a connection or channel belongs to the name, because many clients do not quote slashes.
 
-    It rejects a request with two kinds of length: a proxy may use the other one and see another request in the body
-    (RFC 9112 section 6.1).
+    A request with two kinds of length is rejected: a proxy may use the other length and read another request in the
+    body (RFC 9112 section 6.1).
     """
 
     def __init__(self, app: ASGIApp) -> None:

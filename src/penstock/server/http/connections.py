@@ -32,10 +32,10 @@ from penstock.server.http.request import Service
 from penstock.server.secured_protocol import SecuredProtocol
 from penstock.settings.config import Settings
 
-logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strangers are not worth a line each.
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # No log line for each request of a stranger.
 
 HEAD_BYTES: Final = 64 * 1024
-"""Most octets of request line and headers; more is answered with 400."""
+"""Most bytes of request line and headers; more is answered with 400."""
 HEAD_LINES: Final = 128
 """Lines of a head, or of trailers, from which on one that is not complete is refused (431)."""
 PIECE: Final = 2048
@@ -49,17 +49,17 @@ STRANGERS_REST_S: Final = 1.0
 IDLE_S: Final = 15
 """Seconds until the next request of a user must have arrived, headers included."""
 STRANGER_S: Final = 5
-"""Seconds from the first octet until a login."""
+"""Seconds from the first byte until a login."""
 LEAVE_S: Final = 0.5
 """Seconds that requests in progress get when the broker stops."""
 
 
 class BoundedProtocol(H11Protocol, SecuredProtocol):
-    """HTTP connection; it is closed if no whole request arrives in time, or `Admission` needs its place.
+    """HTTP connection; closed if no whole request arrives in time, or if `Admission` needs the socket's room.
 
-    It reads into the buffer of the event loop, as AMQP does: asyncio's transports for other protocols refer to
-    themselves. Input waits for a slice, as requests do, and is parsed in pieces: a stranger's costs others no more than
-    a slice. What takes long is charged to its user, or to the address of a stranger.
+    Input is read into the buffer of the event loop, as for AMQP: asyncio's transports for other protocols refer to
+    themselves. Input waits for a slice, as requests do, and is parsed in pieces, so a stranger's input delays other
+    clients by no more than a slice. Long work is charged to its user, or to the address of a stranger.
     """
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
         self.flow = FlowControl(self)  # type: ignore[arg-type]
         self.host = self.client[0] if self.client else "unknown"
         self._payer = stranger_at(self.host)
-        self.app_state = {"socket": self, "stranger": self._payer}  # Requests find them in their state.
+        self.app_state = {"socket": self, "stranger": self._payer}  # Requests read these from their state.
         self.waiting_since = self.loop.time()
         self._be_patient(STRANGER_S)
         if self.admission.arrive(self):
@@ -99,10 +99,10 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
             self.event_loop.driver.log_queue.add_refusal(HTTP, line)
 
     def secured(self, session: TlsSession) -> None:
-        """See `SecuredProtocol`: requests do not ask for it."""
+        """See `SecuredProtocol`: requests do not use the TLS of a connection."""
 
     def charge_bare(self, units: int) -> None:
-        """See `SecuredProtocol`: the socket is read again after a slice, which a stranger rests before."""
+        """See `SecuredProtocol`: the socket is read again after a slice; a stranger rests before the slice."""
         self.transport.pause_reading()
         self.debts.charge(self._payer, units)
         self._wait()
@@ -123,7 +123,7 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
         self._wait()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """See `asyncio.Protocol`. What has come is parsed first."""
+        """See `asyncio.Protocol`. Input that has arrived is parsed first."""
         self._ended = self._next is not None
         return self._ended
 
@@ -135,7 +135,7 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
         self.admission.leave(self)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
-        self.app_state = {}  # They refer to this object; a request in progress has them as well.
+        self.app_state = {}  # These refer to this object; a request in progress refers to them as well.
         self.flow = FlowControl(self.transport)
         self.scope = None  # type: ignore[assignment]
         self.cycle = None
@@ -143,25 +143,25 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
     # Input in slices
 
     def pause_reading(self) -> None:
-        """See `FlowControl`: a request is in progress, or has enough of its body."""
+        """See `FlowControl`: a request is in progress, or enough of its body is buffered."""
         self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """See `FlowControl`: input that has come is parsed before more is read."""
+        """See `FlowControl`: input that has arrived is parsed before more is read."""
         if self._input:
             self._wait()
         else:
             self.transport.resume_reading()
 
     def handle_events(self) -> None:
-        """See `H11Protocol`. The next of several requests that came together waits for a slice of its own."""
+        """See `H11Protocol`. Of several requests that arrived together, each waits for a slice of its own."""
         if self._parses:
             super().handle_events()
         elif self._input or self.conn.trailing_data[0]:
             self._wait()
 
     def _wait(self) -> None:
-        """Wait for the next slice; a stranger first rests for what its address owes."""
+        """Wait for the next slice; a stranger first rests for the debt of its address."""
         if self._next is not None or self.transport.is_closing():
             return
         rest_s = self.debts.rest_s(self._payer) if self.admission.is_stranger(self) else 0.0
@@ -171,7 +171,7 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
             self._ask()
 
     def _ask(self) -> None:
-        """Ask for a slice."""
+        """Request a slice."""
         self._next = turn = self.event_loop.slices.next()
         turn.add_done_callback(self._parse)
 
@@ -193,7 +193,7 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
         if self.transport.is_closing():
             return
         if self._ended and (self.flow.read_paused or not self._input):
-            self.loop.call_soon(self.transport.close)  # A request has had its first step then.
+            self.loop.call_soon(self.transport.close)  # By then a request has run its first step.
         elif not self.flow.read_paused:
             self.resume_reading()
         if not self.is_busy():
@@ -211,16 +211,16 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
                 return
 
     def _is_head_too_long(self) -> bool:
-        """Return whether what h11 has not understood yet, part of a head or of trailers, has too many lines.
+        """Return whether input that h11 has not parsed yet, part of a head or of trailers, has too many lines.
 
-        While a request is in progress that is the next one.
+        While a request is in progress, this is the head of the next request.
         """
         return not self.flow.read_paused and self.conn.trailing_data[0].count(b"\n") > HEAD_LINES
 
     # Answers and ends
 
     def on_response_complete(self) -> None:
-        """See `H11Protocol`. A stranger's time-out continues, however many requests it sends."""
+        """See `H11Protocol`. A stranger's time-out is not restarted by further requests."""
         super().on_response_complete()
         stranger = self.admission.is_stranger(self)
         if not stranger:
@@ -233,21 +233,21 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def hang_up(self) -> None:
-        """See `Socket.hang_up`. What a request in progress still sends goes nowhere."""
+        """See `Socket.hang_up`. Further output of a request in progress is dropped."""
         if self.cycle is not None:
             self.cycle.disconnected = True
         self.transport.abort()
 
     def log_in(self, holder: PoolHolder) -> bool:
-        """See `Admission.log_in`; without a user it is a scraper's."""
+        """See `Admission.log_in`; a socket without a user is a scraper's."""
         self._payer = holder.user or self._payer
         return self.admission.log_in(self, holder)
 
     def send_400_response(self, msg: str) -> None:
-        """See `H11Protocol`. Malformed octets end the request in progress, whatever its handler still sends."""
+        """See `H11Protocol`. Malformed input ends the request in progress; further output of its handler is dropped."""
         error = sys.exception()
         if error is not None:
-            error.__traceback__ = None  # A frame of h11 refers to the error, and others to this connection.
+            error.__traceback__ = None  # A frame of h11 refers to the error, and other frames to this connection.
         self._refuse(400, msg)
 
     def shutdown(self) -> None:
@@ -258,9 +258,9 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
             self.transport.close()
 
     def _refuse(self, status: int, text: str) -> None:
-        """Answer a request that is no HTTP, and close the socket; only close it if its answer has begun.
+        """Answer input that is not HTTP, and close the socket; if an answer has begun, only close the socket.
 
-        The answer is made here: h11 refuses to write a body after a HEAD.
+        The answer is not written by h11, which refuses to write a body after a HEAD.
         """
         cycle = self.cycle
         body = text.encode()
@@ -306,7 +306,7 @@ def metrics_connections(event_loop: EventLoop, settings: Settings) -> HttpConnec
 
 
 class _Charged:
-    """Middleware that measures the steps of each request. An answer that breaks off closes its connection."""
+    """Middleware that measures the steps of each request. An incomplete answer closes its connection."""
 
     def __init__(self, app: ASGIApp, event_loop: EventLoop, debts: HttpDebts) -> None:
         self._app = app
@@ -336,9 +336,9 @@ class HttpConnections:
         on_stop: Callable[[], None] | None = None,
         pools: Pools | None = None,
     ) -> None:
-        """`hosts` and `origins` are those of `BrowserGuard`; `on_stop` ends the running work of the application.
+        """`hosts` and `origins` are passed to `BrowserGuard`; `on_stop` ends the running work of the application.
 
-        `pools`: those of the broker, None for own ones.
+        `pools`: the broker's pools; with None the application has its own pools.
         """
         self._event_loop = event_loop
         self._debts = debts
@@ -364,17 +364,17 @@ class HttpConnections:
         return BoundedProtocol(self._config, self._state, self._event_loop, self._admission, self._debts)
 
     async def stop(self) -> None:
-        """Wait for requests in progress up to `LEAVE_S`, abort the rest, and cancel those that go on."""
+        """Wait for requests in progress up to `LEAVE_S`, abort their connections, and cancel the remaining requests."""
         if self._on_stop is not None:
             self._on_stop()
         for connection in list(self._state.connections):
             connection.shutdown()
         await self._wait_for_answers()
         for connection in list(self._state.connections):
-            connection.transport.abort()  # Handlers that wait see the client as disconnected.
+            connection.transport.abort()  # Waiting handlers learn that the client has disconnected.
         await self._wait_for_answers()
         for task in list(self._state.tasks):
-            task.cancel()  # It waits for a thread.
+            task.cancel()  # The request waits for a thread.
         await self._wait_for_answers()
 
     async def _wait_for_answers(self) -> None:

@@ -1,6 +1,6 @@
 """HTTP listener: its port is open from the start, and its application is loaded with the first connection.
 
-The libraries take memory and time, and many brokers are never asked over HTTP.
+The libraries cost memory and time, and many brokers get no request over HTTP.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class HttpListener:
     """Listeners of one application."""
 
     def __init__(self, event_loop: EventLoop, settings: Settings, has_login: bool) -> None:
-        """The application is the HTTP API with the console, or (not `has_login`) that of metrics and probes."""
+        """The application is the HTTP API with the console, or without `has_login` that of metrics and probes."""
         self._event_loop = event_loop
         self._settings = settings
         self._has_login = has_login
@@ -42,7 +42,7 @@ class HttpListener:
         return await listener.start(host, port, "serve HTTP")
 
     async def stop(self) -> None:
-        """Accept no more connections, and end those that there are (see `HttpConnections.stop`)."""
+        """Accept no more connections, and end the open connections (see `HttpConnections.stop`)."""
         self._stopped = True
         for listener in self._listeners:
             listener.close()
@@ -58,7 +58,7 @@ class HttpListener:
         await attach(self._event_loop.loop, sock, protocol if tls is None else TlsLayer(tls, protocol))
 
     async def _load(self) -> HttpConnections:
-        """Load the application, unless it is there; in a thread, because the broker has other work meanwhile."""
+        """Load the application once; in a thread, because the broker has other work meanwhile."""
         async with self._loading:
             if self._connections is None:
                 self._connections = await asyncio.to_thread(self._loaded)

@@ -1,8 +1,8 @@
 """Lists over HTTP: RabbitMQ's query parameters as the fields of a request, and the answer, a stream or one page.
 
-The query parameters are `columns`, `sort`, `sort_reverse`, those of samples (`msg_rates_age`, `msg_rates_incr`,
-`lengths_age`, `lengths_incr`), and for pages `page`, `page_size`, `name` and `use_regex`. Which objects a list has, and
-in which order, is in `penstock.operations.lists`.
+The query parameters are `columns`, `sort`, `sort_reverse`, samples (`msg_rates_age`, `msg_rates_incr`, `lengths_age`,
+`lengths_incr`), and for pages `page`, `page_size`, `name` and `use_regex`. The objects of a list and their order are
+defined in `penstock.operations.lists`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AT_ONCE: Final = 4
 
 
 def list_fields(request: ApiRequest) -> Row:
-    """Return the fields of a list, or of a page of it. Raises HttpError (400) for a number that is none."""
+    """Return the fields of a list, or of one page. Raises HttpError (400) for an invalid number."""
     fields: Row = {"whole": True, "columns": _paths(request), **sample_fields(request)}
     if request.query.get("sort"):
         fields["sort"] = [request.query["sort"]]
@@ -57,7 +57,7 @@ def sample_fields(request: ApiRequest) -> Row:
 
 
 async def listed(request: ApiRequest, found: Found) -> Response:
-    """Answer with a list, or with one page of it. Raises HttpError (400) for a page after the last one."""
+    """Answer with a list, or with one page of the list. Raises HttpError (400) for a page after the last one."""
     request.begin_turn()
     parts = _stream(request, found, _paths(request))
     if not found.page:
@@ -93,7 +93,7 @@ def one(request: ApiRequest, content: Row) -> Response:
 
 
 def chosen(content: Row, paths: list[str]) -> Row:
-    """Return these columns of a row, or all: a.b is b of a."""
+    """Return these columns of a row, or all columns: a.b is the member b of column a."""
     if not paths:
         return content
     row: Row = {}
@@ -111,7 +111,7 @@ def chosen(content: Row, paths: list[str]) -> Row:
 
 
 def _paths(request: ApiRequest) -> list[str]:
-    """Return the requested columns; none for all. Raises PreconditionFailed (406) for too many, or too long ones."""
+    """Return the requested columns; empty for all. Raises PreconditionFailed (406) for too many or too long names."""
     text = request.query.get("columns")
     if not text:
         return []

@@ -32,7 +32,7 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock"'}
 
 
 async def login(http_request: Request, driver: BrokerDriver) -> Identity:
-    """Return the user of the request. Raises HttpError (401) without a reason, which only the log has."""
+    """Return the user of the request. Raises HttpError (401) without a reason; the reason is logged."""
     kind, _, coded = http_request.headers.get("authorization", "").partition(" ")
     host = http_request.client.host if http_request.client is not None else "unknown"
     kind = kind.lower()
@@ -82,13 +82,13 @@ class _Waiter(LoginListener):
 async def _identity(
     http_request: Request, driver: BrokerDriver, kind: str, user: str, password: str, host: str
 ) -> Identity | None:
-    """Return the user of credentials; None for one that is refused, after the delay that `Backoff` demands."""
+    """Return the user of credentials; None for refused credentials, after the delay set by `Backoff`."""
     local = is_loopback(host) and not is_forwarded(http_request)
     address = network_of(host, local)
     services = driver.services
     check = services.password_check(user, password, local)
     check.address = host
-    if check.is_slow():  # A password that is known is not looked up again: it is no login.
+    if check.is_slow():  # A cached password is not verified again, and does not count as a login.
         _check_rate(http_request, driver, kind, check.user, address)
     waiter = _Waiter(asyncio.get_running_loop().create_future())
     attempt = LoginAttempt(services, check, address, waiter)
@@ -122,14 +122,14 @@ NO_VHOST: Final = "User not authorised to access virtual host"
 
 
 def not_authorised(reason: str) -> HttpError:
-    """Return the error for a user that may not do this. Without a challenge, so that no browser asks for a password."""
+    """Return the error for a user without the right; it has no challenge, so that browsers ask for no password."""
     return HttpError(401, "not_authorised", reason)
 
 
 def refusal_of(rules: Rules, need: Need, parts: Mapping[str, str]) -> HttpError | None:
-    """Return why a request is refused by its tag or its virtual host; None if it is not.
+    """Return the error for a request that the user's tag or the virtual host does not permit; None if it is permitted.
 
-    `parts` are the parts of the path as they were sent.
+    `parts` are the parts of the path as sent.
     """
     for tag in (MANAGEMENT, need.tag):
         if not rules.has_tag(tag):
@@ -154,14 +154,14 @@ STRICT_TRANSPORT: Final = "max-age=31536000"
 _HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 """Name and port of a Host header (RFC 9110, section 7.2)."""
 SHOWN: Final = 100
-"""Most letters of a name in an error."""
+"""Most characters of a name in an error."""
 
 
 class BrowserGuard:
     """Guard in front of the application."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> None:
-        """`hosts` are more names of this machine (`*`: any letters); `origins` are sites that may use the API."""
+        """`hosts` are more names of this machine (`*`: any characters); `origins` are sites that may use the API."""
         self._hosts = ["localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)]
         self._origins = [origin.lower().rstrip("/") for origin in origins]
         self._app = app
@@ -196,7 +196,7 @@ class BrowserGuard:
             await refusal.answer()(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> HttpError | None:
-        """Return the error for a request that a foreign page may have made; None if it may pass."""
+        """Return the error for a request that a foreign page may have made; None for a permitted request."""
         host = origin = ""
         for name, value in scope["headers"]:
             if name == b"host":

@@ -1,7 +1,7 @@
 """Handlers of metrics: `/metrics`, `/metrics/per-object` and `/metrics/detailed`, streamed in slices.
 
-The format is chosen by the header Accept, by prometheus_client's rules. A scraper that does not read holds its socket
-and the labels of its objects for `SCRAPE_S` at most, and scrapes in progress are a pool.
+The format is chosen by the header Accept, by prometheus_client's rules. A scraper that does not read occupies its
+socket and the labels of its objects for `SCRAPE_S` at most. Scrapes in progress are bounded by a pool.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Collector(Protocol):
     """Source of metrics in the library's form."""
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics as they are now."""
+        """Return the present metrics."""
 
 
 class FigureSource:
@@ -62,11 +62,11 @@ class FigureSource:
         self._collectors: list[Collector] = [ProcessCollector(registry=none), GCCollector(registry=none)]
 
     def process(self) -> list[Metric]:
-        """Return the metrics of the process. They list all open files, which takes long with many: for a thread."""
+        """Return the metrics of the process. Called in a thread, because listing many open files takes long."""
         return [metric for collector in self._collectors for metric in collector.collect()]
 
     def figures(self, process: list[Metric]) -> NodeFigures:
-        """Return the figures as they are now, with the metrics of the process."""
+        """Return the present figures, with the metrics of the process."""
         event_loop = self._event_loop
         driver = event_loop.driver
         figures = NodeFigures()
@@ -93,7 +93,7 @@ class FigureSource:
         return figures
 
     def _note(self, figures: NodeFigures, metric: Metric) -> None:
-        """Take what RabbitMQ has under a name of its own."""
+        """Store a value that RabbitMQ has under another name."""
         value = int(metric.samples[0].value) if metric.samples else 0
         if metric.name == "process_open_fds":
             figures.open_files = value
@@ -148,8 +148,7 @@ class MetricsService:
         return BoundedStream(self.pool, holder, _texts(slices, pause), media_type, http_request)
 
     def _selection(self, http_request: Request) -> Selection:
-        """Return the families and virtual hosts in the query of `/metrics/detailed`: any number of `family` and
-        `vhost`."""
+        """Return the families and virtual hosts in the query of `/metrics/detailed`; both may be repeated."""
         wanted = http_request.query_params.getlist("family")
         unknown = [name for name in wanted if name not in GROUPS and name not in IGNORED]
         if unknown:
@@ -159,7 +158,7 @@ class MetricsService:
 
 
 class BoundedStream(StreamedAnswer):
-    """Streamed answer that must be read in time: otherwise its socket is closed."""
+    """Streamed answer; the socket is closed if the client does not read the answer in time."""
 
     def __init__(
         self, pool: Pool, holder: PoolHolder, texts: AsyncIterator[bytes], media_type: str, http_request: Request

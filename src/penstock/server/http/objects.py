@@ -29,7 +29,7 @@ async def whoami(request: ApiRequest) -> Response:
 
 
 async def hash_given(fields: Row) -> None:
-    """Replace the password in a body by its hash and keys. Raises HttpError (400) if there is a hash too."""
+    """Replace the password in a body by its hash and keys. Raises HttpError (400) for a body that also has a hash."""
     if "password" in fields and "password_hash" in fields:
         raise bad_request("both_password_and_password_hash_are_provided")
     given = fields.get("password", "")
@@ -50,5 +50,5 @@ async def password_hash(request: ApiRequest) -> Response:
 
 
 def _derive(password: str) -> tuple[PasswordHash, ScramKeys | None]:
-    """Return hash and keys of a password: slow, in a thread."""
+    """Return hash and keys of a password, computed in a thread because the computation is slow."""
     return hash_password(password, os.urandom(SCRYPT_SALT)), derive_scram_keys(password, os.urandom(SALT))

@@ -1,7 +1,7 @@
 """Metrics and probes at an address of their own, without a login.
 
-A standby answers here too, so that a scheduler sees that it is alive but not ready, and a scraper sees that it is a
-standby. Everybody who reaches the address can read the names of queues and connections: choose one that only scrapers
+A standby also answers here: a scheduler sees that the standby is alive but not ready, and a scraper sees a standby.
+Every client that reaches the address can read the names of queues and connections: use an address that only scrapers
 reach.
 """
 
@@ -21,7 +21,7 @@ from penstock.server.http.request import HttpError, json_response, not_found
 
 
 def status(reason: str = "") -> Response:
-    """Answer 200, or with a reason 503."""
+    """Answer 200, or 503 with a reason."""
     return json_response(verdict(reason), 503 if reason else 200)
 
 
@@ -29,14 +29,14 @@ def probe_app(event_loop: EventLoop, metrics: MetricsService) -> ASGIApp:
     """Return the application of the listener for metrics."""
 
     async def live(http_request: Request) -> Response:
-        """Answer that the process runs its event loop."""
+        """Answer 200: the process runs its event loop."""
         return status()
 
     async def ready(http_request: Request) -> Response:
         return status(event_loop.readiness.obstacle)
 
     async def pause() -> None:
-        """Let the broker work; also while it stands by."""
+        """Yield to the broker, also to a standby."""
         await event_loop.slices.pause()
         event_loop.driver.begin(event_loop.loop.time())
 

@@ -38,7 +38,7 @@ from penstock.settings.pools import HTTP_BODIES
 Told = TypeVar("Told")
 
 BODY_MOST: Final = 128 * 1024
-"""Most octets of a request body, other than messages and definitions."""
+"""Most bytes of a request body, other than messages and definitions."""
 BODY_S: Final = 30.0
 """Seconds that a body may take to arrive."""
 SEND_S: Final = 30.0
@@ -67,12 +67,12 @@ def json_response(content: object, status: int = 200, headers: dict[str, str] | 
 
 
 def json_octets(content: object) -> bytes:
-    """Return a value as JSON in UTF-8; a lone surrogate, which UTF-8 does not have, is an escape of JSON."""
+    """Return a value as JSON in UTF-8; a lone surrogate, which UTF-8 cannot encode, becomes an escape of JSON."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode(errors="backslashreplace")
 
 
 class StreamedAnswer(StreamingResponse):
-    """Answer that is written in parts until its client has gone, and leaves no cycle of objects even then."""
+    """Answer that is written in parts until its client disconnects. It leaves no cycle of objects in either case."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -92,7 +92,7 @@ class StreamedAnswer(StreamingResponse):
 
 
 class LongAnswer(StreamedAnswer):
-    """Answer in JSON that is written in parts, to a client that reads it."""
+    """JSON answer that is written in parts as fast as its client reads."""
 
     def __init__(self, parts: AsyncIterator[bytes], http_request: Request) -> None:
         super().__init__(parts, media_type="application/json")
@@ -106,7 +106,7 @@ class LongAnswer(StreamedAnswer):
                 async with asyncio.timeout(SEND_S):
                     await send(message)
             except TimeoutError:
-                self._http_request.state.socket.hang_up()  # The answer ends as if the client had gone.
+                self._http_request.state.socket.hang_up()  # The answer ends as if the client had disconnected.
 
         await super().__call__(scope, receive, send_in_time)
 
@@ -121,7 +121,7 @@ def no_content(status: int = 204, headers: dict[str, str] | None = None) -> Resp
 
 
 def overflow_header(sentences: object) -> dict[str, str]:
-    """Return the header of an answer without a body that tells how queues overflow from now on; {} for none."""
+    """Return the header, for an answer without a body, that shows the new overflow policy of queues; {} for none."""
     if not isinstance(sentences, list) or not sentences:
         return {}
     return {OVERFLOW_HEADER: "; ".join(sentences).encode("ascii", "backslashreplace").decode()}
@@ -133,7 +133,7 @@ def bad_request(reason: str) -> HttpError:
 
 
 def decoded(part: str) -> str:
-    """Return a part of a path as text. Raises HttpError (400) for octets that are no UTF-8: they would name another."""
+    """Return a part of a path as text. Raises HttpError (400) for bytes that are not UTF-8."""
     try:
         return unquote(part, errors="strict")
     except UnicodeDecodeError:
@@ -196,18 +196,18 @@ class ApiRequest:
         """Job that outlives the request, and is recorded in the audit trail when it is done; None without one."""
 
     async def pause(self) -> None:
-        """Let the broker work; state that was read before may have changed after it."""
+        """Yield to the broker; state that was read before the pause may have changed."""
         await self.service.debts.rest(self.user)
         await self.service.pause()
 
     async def in_steps(self, steps: Steps[Told], changes: bool = False) -> Told:
-        """Run a long job in steps; see `result_of`. One that changes something completes even without its client."""
+        """Run long work in steps; see `result_of`. A change completes even if its client has disconnected."""
         return await result_of(self.event_loop, steps, changes)
 
     async def waited(self, steps: Waits[Told]) -> Told:
         """Carry out an operation whose steps wait for events: each step in a slice of this request.
 
-        Raises HttpError (400) if the client goes away during a wait; the operation ends there.
+        Raises HttpError (400) if the client disconnects during a wait, which ends the operation.
         """
         try:
             while True:
@@ -227,7 +227,7 @@ class ApiRequest:
             steps.close()
 
     async def _until(self, wait: Wait) -> None:
-        """Wait until an event or its time. Raises HttpError (400) if the client goes away first."""
+        """Wait until an event or its time. Raises HttpError (400) if the client disconnects first."""
         known: asyncio.Future[None] = self.event_loop.loop.create_future()
         wait.subscribe(partial(_wake, known))
         gone = asyncio.ensure_future(until_gone(self.http_request.receive))
@@ -245,7 +245,7 @@ class ApiRequest:
     ) -> Row | None:
         """Run a job about these objects; return its result.
 
-        None if the query has job=true: then the job outlives the request, which is answered with `accepted`.
+        None if the query has job=true: the request is answered with `accepted`, and the job continues.
         """
         detached = self.flag("job")
         access = ConnectionAccess(self.rules, self.user, "")
@@ -254,21 +254,21 @@ class ApiRequest:
         known = result_of(self.event_loop, run, job=job)
         if not detached:
             return await known
-        known.cancel()  # Nobody waits for it.
+        known.cancel()  # No request waits for the job.
         self.detached = job
         taken, self._taken = self._taken, 0
         job.on_end = lambda: self.driver.broker.pools.of(HTTP_BODIES).give(self.holder, taken)
         return None
 
     def _recorded(self, job: Job, steps: Steps[Row]) -> Steps[Row]:
-        """Do the steps of a job; record it in the audit trail if its request is answered already."""
+        """Run the steps of a job; record the job in the audit trail if its request was answered already."""
         result = yield from steps
         if self.detached is job:
             self.audit(self.operation)
         return result
 
     def accepted(self) -> Response:
-        """Return the answer to a request whose job outlives it: the row of the job, and its place."""
+        """Return the answer to a request whose job continues: the row of the job, and its path."""
         assert self.detached is not None
         row = self.driver.jobs.row(self.detached)
         return json_response(row, 202, {"Location": f"/api/penstock/jobs/{self.detached.number}"})
@@ -283,17 +283,17 @@ class ApiRequest:
         self.event_loop.schedule()
 
     def end(self) -> None:
-        """Release the memory of its body."""
+        """Release the memory of the request's body."""
         self.service.driver.broker.pools.of(HTTP_BODIES).give(self.holder, self._taken)
         self._taken = 0
 
     def audit(self, operation: str) -> None:
-        """Record the request, which has changed something, in the audit trail."""
+        """Record a request that has changed state in the audit trail."""
         names = [decoded(part) for part in self.http_request.path_params.values()]
         actor = http_actor(self.http_request, self.user)
         self.driver.audit.change(actor, operation, " ".join(names), self.before, self._given)
 
-    # What the path names
+    # Objects in the path
 
     def part(self, name: str) -> str:
         """Return a part of the path, decoded: %2F is a slash in a name. Raises HttpError (400); see `decoded`."""
@@ -309,10 +309,10 @@ class ApiRequest:
         return given != "" and query_value(FLAG, name, given) is True
 
     def asked(self, route: Route, checked: bool) -> Control:
-        """Return the request of an operation, without fields; it has the virtual host of the path or of the query.
+        """Return the request of an operation, without fields, with the virtual host in the path or the query.
 
-        With `checked` the user must be able to enter it. Raises AccessRefused (401) if not, HttpError (404) for a look
-        into one that is not there.
+        With `checked` the user must be able to enter the virtual host. Raises AccessRefused (401) otherwise, HttpError
+        (404) for a read of a missing virtual host.
         """
         name = self.query.get("vhost", "/") if route.queried else self.http_request.path_params.get("vhost", "")
         if route.queried:
@@ -336,7 +336,7 @@ class ApiRequest:
     # The body
 
     async def body(self, most: int = BODY_MOST) -> bytes:
-        """Return the body, up to a number of octets.
+        """Return the body, up to a number of bytes.
 
         Raises HttpError for a body that is too large (413) or too slow (408), and when memory is short (503).
         """
@@ -366,7 +366,7 @@ class ApiRequest:
         self._taken += size
 
     async def fields(self, *needed: str, most: int = BODY_MOST) -> Row:
-        """Return the body as an object; an empty one is {}. Raises HttpError (400) if it is invalid, or lacks a key."""
+        """Return the body as an object, {} if empty. Raises HttpError (400) for an invalid body or a missing key."""
         body = await self.body(most)
         reader = JsonReader(body or b"{}")
         try:
@@ -394,7 +394,7 @@ def query_value(kind: Kind, name: str, given: str) -> Any:
 
 
 async def until_gone(receive: Receive) -> None:
-    """Wait until the client of a request has gone."""
+    """Wait until the client of a request has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -405,7 +405,7 @@ def _wake(known: asyncio.Future[None]) -> None:
 
 
 def is_forwarded(http_request: Request) -> bool:
-    """Return whether a proxy forwarded the request: then it does not count as local."""
+    """Return whether a proxy forwarded the request: a forwarded request does not count as local."""
     return any(name in http_request.headers for name in FORWARDED)
 
 

@@ -283,7 +283,7 @@ class TlsServer:
         """True while the present poll has read a peer whose last bytes were mostly bare (layer.py)."""
 
     def end_poll(self) -> None:
-        """Permit another read of such a peer, because all events of a poll are handled."""
+        """Permit another read of a peer with mostly bare bytes, because all events of a poll are handled."""
         self.bare_was_read = False
 
 

@@ -165,7 +165,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         """Pass on the end of the socket."""
         self._lost = True
         self._give_up()
-        upper, self._upper = self._upper, NOBODY  # It refers to this layer, a reference cycle.
+        upper, self._upper = self._upper, NOBODY  # The transport refers to this layer: a reference cycle.
         upper.connection_lost(exc)
 
     def pause_writing(self) -> None:

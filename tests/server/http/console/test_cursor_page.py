@@ -118,7 +118,7 @@ def test_cursor_that_is_read_is_moved_by_force_only(process: BrokerProcess, page
         assert settled(process, cursor) == dict.fromkeys(queues, 3)
 
 
-def test_sequence_needs_its_queue_and_one_that_is_not_there_is_refused(process: BrokerProcess, page: Page) -> None:
+def test_sequence_needs_a_known_queue(process: BrokerProcess, page: Page) -> None:
     cursor, queues = some_name("two"), [some_name("q"), some_name("q")]
     with reading(process, cursor, *queues):
         pass

@@ -130,7 +130,7 @@ def test_wrapped_lines_begin_the_text_and_are_few(page: Page, text: str, kind: s
         assert plain.replace(" ", "") == said
 
 
-def test_words_are_cut_only_where_no_line_has_room_for_them(page: Page) -> None:
+def test_words_are_cut_only_if_longer_than_a_line(page: Page) -> None:
     def wrapped(text: str, most: int) -> list[Any]:
         found: list[Any] = page.evaluate(WRAPPED, [text, "", 190, most])
         return found

@@ -11,7 +11,7 @@ from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 
 
-async def test_watchers_share_a_map_and_nothing_is_computed_without_them() -> None:
+async def test_watchers_share_a_map_computed_only_for_watchers() -> None:
     async with penstock.Broker(listen="127.0.0.1:0", settings=Settings(flow_log=NO_LOG)) as broker:
         event_loop = broker.shard.event_loop
         hub = Hub(event_loop)

@@ -16,7 +16,7 @@ def test_tags_are_taken_in_order_up_to_a_number():
     assert (tags.take(99), tags.age(10.0)) == (([], []), 0.0)
 
 
-def test_tag_behind_one_that_may_not_be_acknowledged_waits_for_it():
+def test_tag_waits_for_an_earlier_tag_with_a_later_position():
     tags = Tags()
     later, again = delivery(tag=1), delivery(tag=2)
     tags.add(later, 7, 0.0)

@@ -12,7 +12,7 @@ CONTENTS = st.sampled_from([b"a", b"b", b"c"])
 
 
 @given(st.lists(CONTENTS), st.lists(CONTENTS), st.data())
-def test_contents_pass_as_often_as_they_were_sent_after_a_lost_connection(spooled, unseen, data):
+def test_contents_pass_once_for_each_send_after_a_lost_connection(spooled, unseen, data):
     """`spooled` are in the spool; `unseen` were delivered and not written, or never delivered."""
     known = Duplicates(redelivered=True, ids=False)
     for number, content in enumerate(spooled, 1):

@@ -10,7 +10,7 @@ from pyspark_amqp.spool.folder import ALL, Owner, SpoolFolder
 MINE = Owner(("a:5672",), "/", ("orders",))
 
 
-def test_folder_is_locked_by_one_and_free_after_it(tmp_path):
+def test_folder_lock_is_exclusive_and_released(tmp_path):
     first, second = SpoolFolder(tmp_path / "spool"), SpoolFolder(tmp_path / "spool")
     first.lock(0)
     with pytest.raises(SpoolError, match=r"in use by process \d+ on .*, since 20.*: one live query to a spool"):

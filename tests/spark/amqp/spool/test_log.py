@@ -129,7 +129,7 @@ def test_settled_segments_go_and_the_numbers_go_on(tmp_path):
     assert opened(tmp_path).tail == 8
 
 
-def test_disk_without_room_leaves_the_log_as_it_was(tmp_path):
+def test_disk_without_room_leaves_the_log_unchanged(tmp_path):
     log = opened(tmp_path)
     append(log, 3)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -19,7 +19,7 @@ SCHEMA = pa.schema([("value", pa.int64())])
 BATCH = pa.record_batch([pa.array([1, 2])], schema=SCHEMA).serialize().to_pybytes()
 
 
-def test_head_of_a_segment_is_read_as_it_was_written():
+def test_head_of_a_segment_is_read_as_written():
     head = segment_head("a" * 32, SCHEMA)
     assert len(head) % ALIGNMENT == 0
     assert read_segment_head(head, "x") == ("a" * 32, SCHEMA, len(head))
