@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.access.password_hash import file_password
-from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, Permission
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.access.user import EVERYTHING, User
 from penstock.connections.connection_limits import ConnectionLimits
 from penstock.connections.control_request import ControlRequest
@@ -52,12 +52,12 @@ class Scene:
         for host in hosts:
             core.add_vhost(host)
         self.driver = BrokerDriver(core, ConnectionLimits(), "seed", "0")
-        self.clients: list[Dialogue | Amqp10Dialogue] = []
+        self._ports = 0
         self._at(90.0)
-        self.driver.recorder = Recorder(core)
-        self.driver.recorder.begin()
         self._add_users()
         self._set_for_all()
+        self.driver.recorder = Recorder(core)
+        self.driver.recorder.begin()
         for number, host in enumerate(HOSTS):
             self._at(100.0 + 7 * number)
             if host in hosts:
@@ -79,7 +79,7 @@ class Scene:
         for name, tags in TAGS.items():
             user = User(name, file_password(name), tags)
             user.everywhere = name == "guest"
-            user.permissions = {host: EVERYTHING for host in ENTERS.get(name, ())}
+            user.permissions = dict.fromkeys(ENTERS.get(name, ()), EVERYTHING)
             user.limits = {"max-connections": 50} if name == "app" else {}
             access.restore_user(user)
         for host in HOSTS:
@@ -101,11 +101,14 @@ class Scene:
         return ask(self.driver, name, fields, None, vhost, access_of(self.driver.broker, "guest", vhost))
 
     def _populate(self, number: int, host: str) -> None:
+        self._ports = 0
         self._declare(number, host)
         self._define(number, host)
         self._publish(number, host)
         self._read(number, host)
-        access = access_of(self.driver.broker, "app", host)
+        if number:
+            self.ask("block", host, vhost=host, reason="all")
+        access = access_of(self.driver.broker, "guest", host)
         self.driver.jobs.add("queue.move", access, f"asker {number}", (Subject("queue", "orders", host),))
 
     def _declare(self, number: int, host: str) -> None:
@@ -125,15 +128,21 @@ class Scene:
     def _define(self, number: int, host: str) -> None:
         self.ask("policy.set", host, name="some", pattern="^q[0-3]$", definition={"max-length": 1000 + number})
         self.ask("policy.set", host, name=f"o{number}", pattern="^q", definition={"max-length": 9}, operator=True)
-        self.ask("settings.set", host, scope="queue", pattern=f"bills{number}", settings={"hold-deadline": f"{100 + number} s"})
+        self.ask(
+            "settings.set",
+            host,
+            scope="queue",
+            pattern=f"bills{number}",
+            settings={"hold-deadline": f"{100 + number} s"},
+        )
         path = "PUT /parameters/{component}/{vhost}/{name}"
         for name in ("p2", "p1"):
             self.ask(path, host, component="shovel", vhost=host, name=name, value={"at": number})
         self.ask("block", host, queue="q2", reason=f"reason {number}")
-        self.ask("block", host, vhost=host, reason="all") if number else None
 
     def _client(self, number: int, host: str, user: str = "guest", is_new: bool = False) -> Any:
-        peer = f"10.0.{number}.{len(self.clients)}:{5000 + number}"
+        self._ports += 1
+        peer = f"10.0.{number}.{self._ports}:5000"
         client: Dialogue | Amqp10Dialogue
         if is_new:
             client = Amqp10Dialogue(
@@ -142,7 +151,6 @@ class Scene:
             )  # fmt: skip
         else:
             client = Dialogue(self.driver, user=user, password=user, vhost=host, peer=peer)
-        self.clients.append(client)
         return client
 
     def _publish(self, number: int, host: str) -> None:
@@ -184,9 +192,7 @@ class Scene:
             ask(self.driver, operation, fields, connection, host)
 
 
-def answer_of(
-    driver: BrokerDriver, row: Operation, fields: Mapping[str, object], user: str, vhost: str
-) -> Answer:
+def answer_of(driver: BrokerDriver, row: Operation, fields: Mapping[str, object], user: str, vhost: str) -> Answer:
     """Return the answer of one broker in the form of JSON, asked in a virtual host that it may not have."""
     broker = driver.broker
     where = broker.vhosts.get(vhost) or VirtualHost(vhost, broker, broker.table, broker.gates)
@@ -210,9 +216,7 @@ def plain(answer: object) -> Any:
     return json.loads(json.dumps(answer))
 
 
-def joined_answer(
-    brokers: Sequence[BrokerDriver], row: Operation, fields: Row, user: str, vhost: str
-) -> Answer:
+def joined_answer(brokers: Sequence[BrokerDriver], row: Operation, fields: Row, user: str, vhost: str) -> Answer:
     """Return the joined answers of several brokers."""
     assert row.join is not None
     asked = Asked(fields, len(brokers), brokers[0].control.kinds)
@@ -225,15 +229,40 @@ def joined_answer(
     return plain(row.join.join(asked, answers))
 
 
-NUMBERED = re.compile(r"con:\d+")
+NUMBERED = re.compile(r"\b(con:|lease |job |connection '?)\d+")
+OTHERS = re.compile(r"; the first of .*$")
+"""Names in an error of what there is, which are those of one broker."""
 
 
 def comparable(value: object, own: Mapping[str, str]) -> object:
     """Return an answer without what is each process's own: fields of these names, and numbers of connections."""
     if isinstance(value, dict):
-        return {name: comparable(each, own) for name, each in value.items() if name not in own}
+        left_out = [*own, *(["name"] if value.get("name") == str(value.get("number")) else [])]
+        return {name: comparable(each, own) for name, each in value.items() if name not in left_out}
     if isinstance(value, list):
         return [comparable(each, own) for each in value]
     if isinstance(value, str):
-        return NUMBERED.sub("con:N", value)
+        return OTHERS.sub("", NUMBERED.sub(r"\1N", value))
     return round(value, 3) if isinstance(value, float) else value
+
+
+ROUNDED = 0.002
+"""Difference of a sum of rounded numbers from a rounded sum."""
+
+
+def differences(whole: object, joined: object, path: str = "") -> list[str]:
+    """Return where two answers differ."""
+    if isinstance(whole, dict) and isinstance(joined, dict):
+        names = [*whole, *[name for name in joined if name not in whole]]
+        pairs = [(whole.get(name), joined.get(name), f"{path}.{name}") for name in names]
+        missing = [f"{path}.{name} is in one alone" for name in whole.keys() ^ joined.keys()]
+        return missing + [each for pair in pairs for each in differences(*pair)]
+    if isinstance(whole, list) and isinstance(joined, list):
+        if len(whole) != len(joined):
+            return [f"{path} has {len(whole)} of the whole, {len(joined)} joined: {whole} | {joined}"[:2000]]
+        places = enumerate(zip(whole, joined, strict=True))
+        return [each for place, pair in places for each in differences(*pair, f"{path}[{place}]")]
+    if isinstance(whole, float) or isinstance(joined, float):
+        if isinstance(whole, int | float) and isinstance(joined, int | float) and abs(whole - joined) <= ROUNDED:
+            return []
+    return [] if whole == joined else [f"{path}: {whole!r:.300} of the whole, {joined!r:.300} joined"]

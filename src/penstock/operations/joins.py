@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from penstock.describe.conditions import key_of
+from penstock.describe.conditions import Key, key_of
 from penstock.describe.list_kinds import ListKind
 from penstock.describe.lists import COLUMNS_MOST, PAGE_DEFAULT, PAGE_MOST
 from penstock.describe.session import CONNECTIONS_SHOWN
@@ -103,7 +103,7 @@ def _distinct(rows: Iterable[object]) -> list[object]:
 
 
 def _first(asked: Asked, answers: list[Answered]) -> Answer:
-    """Return the first answer. Raises an error that says more than that the object is not there, or else that."""
+    """Return the first answer. Raises the error that says more than that there is no such object, or else that."""
     errors: list[BrokerError] = []
     for each in answers:
         if isinstance(each, BrokerError):
@@ -111,8 +111,12 @@ def _first(asked: Asked, answers: list[Answered]) -> Answer:
         elif each is not None:
             return each
     if errors:
-        raise next((each for each in errors if not isinstance(each, NotFound)), errors[0])
+        raise next((each for each in errors if not _says_none(each)), errors[0])
     return None
+
+
+def _says_none(error: BrokerError) -> bool:
+    return isinstance(error, NotFound) and str(error).startswith("no ")
 
 
 FIRST: Final = Join(_same, _first)
@@ -208,6 +212,8 @@ class _Wanted:
         self.after = _amount(fields, "after", 0)
         self.count = max(min(_amount(fields, "count", PAGE_MOST), PAGE_MOST), 1)
         chosen = bool(self.orders or self.reverse or fields.get("named") or _texts(fields, "filters"))
+        self.backwards = self.reverse and not self.orders and not kind.by_name
+        """True for the reverse of the order in which objects are found."""
         self.by_name = kind.by_name and bool(chosen or self.whole or self.page)
         """True for the order of names, among equals."""
 
@@ -221,9 +227,22 @@ class _Wanted:
         if self.by_name and not (orders and orders[0][0] == "name"):
             rows = sorted(rows, key=self._name, reverse=self.reverse and not orders)
         for column, descending in orders[::-1]:
-            key = self._name if column == "name" else lambda row, at=column: key_of(field_at(row, at))
-            rows = sorted(rows, key=key, reverse=descending != self.reverse)
+            if column == "name":
+                rows = sorted(rows, key=self._name, reverse=descending != self.reverse)
+            else:
+                rows = self._by_column(rows, column, descending != self.reverse)
         return rows
+
+    def _by_column(self, rows: list[Row], column: str, descending: bool) -> list[Row]:
+        inside, is_number = column.rpartition(".")[0], self.kind.table.number(column) is not None
+
+        def key(row: Row) -> Key:
+            value = field_at(row, column)
+            if value is None and is_number and inside and field_at(row, inside) is None:
+                return key_of(0)  # A queue without messages has no rates in its row, and is sorted by them.
+            return key_of(value)
+
+        return sorted(rows, key=key, reverse=descending)
 
     def _name(self, row: Row) -> str:
         for path in self.kind.name_at:
@@ -293,6 +312,8 @@ def _spread_list(asked: Asked, kind: ListKind | None) -> list[Row | None]:
 
 def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, copied: bool = False) -> Answer:
     """Return one list. Raises an error if no broker has an answer, or none has objects and a column is unknown."""
+    if kind is not None and _Wanted(asked.fields, kind).backwards:
+        answers = answers[::-1]
     errors = [each for each in answers if isinstance(each, BrokerError)]
     heads = [each for each in answers if isinstance(each, dict)]
     plain = [each for each in answers if isinstance(each, list)]
@@ -470,10 +491,11 @@ def _status(asked: Asked, answers: list[Answered]) -> Answer:
     rows = _rows_of(answers)
     if not rows:
         return None
-    numbers = ("connection_count", "queue_count", "exchanges", "bindings", "unroutable")
+    numbers = ("connection_count", "queue_count", "bindings", "unroutable")
     return {
         **rows[0],
         **{name: _total(rows, name) for name in numbers},
+        "exchanges": _most(rows, "exchanges"),  # An empty virtual host has the predeclared ones.
         "slowed": _concatenated(rows, "slowed")[:SLOWED_SHOWN],
         "connections": _concatenated(rows, "connections")[:STATUS_MOST],
         "disk": _disk([disk for row in rows for disk in (row.get("disk"),) if isinstance(disk, dict)]),

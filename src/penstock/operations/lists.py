@@ -493,9 +493,11 @@ def listing(
             return None
         return (yield from found_steps(node, request, query, its))
 
+    asked = asks or _asks_of(kind, where)
+    if join is None and ALL in (asked.of if isinstance(asked, Choice) else (asked,)):
+        join = joins.list_join(kind)
     return Operation("", run, tag=kind.tag, permissions=permissions, how=LOOKS, audited=False, gives=PAGES,
-                     routes=(Route(where, purpose, vhost=vhost),), asks=asks or _asks_of(kind, where),
-                     join=join or joins.list_join(kind))  # fmt: skip
+                     routes=(Route(where, purpose, vhost=vhost),), asks=asked, join=join)  # fmt: skip
 
 
 def _asks_of(kind: ListKind, where: str) -> str | Choice:
