@@ -54,13 +54,13 @@ CASES: dict[str, list[Row]] = {
     "status": [{}],
     "top": [{"everywhere": True, "order": order, "count": count, "history": 3}
             for order in ("blocked", "fill", "messages", "bytes", "rate") for count in (3, 100)]
-           + [{"everywhere": True, "prefix": "q"}, {"everywhere": True, "order": "none"}, {"everywhere": True, "count": 0}],
+           + [{"everywhere": True, **more} for more in ({"prefix": "q"}, {"order": "none"}, {"count": 0})],
     "show": [{"vhost": "/"}, {"vhost": "other"}, {"vhost": "none"}, {"user": "app"}, {"user": "none"}, {"broker": ""},
              {"user": "app", "each": "connection"}, *({"connection": name} for name in NAMES)],
     "settings.list": [{"everywhere": True}],
-    "GET /penstock/settings": [{"everywhere": True}, {"scope": "user", "name": "app"}, {"scope": "vhost", "name": "other"},
-                               {"scope": "producer", "name": "app"}],
-    "settings.set": [QUEUE_LIMIT | {"pattern": pattern, "everywhere": True} for pattern in ("orders", "#", "none", "q*")]
+    "GET /penstock/settings": [{"everywhere": True}, {"scope": "user", "name": "app"},
+                               {"scope": "vhost", "name": "other"}, {"scope": "producer", "name": "app"}],
+    "settings.set": [QUEUE_LIMIT | {"pattern": name, "everywhere": True} for name in ("orders", "#", "none", "q*")]
                     + [{"scope": "user", "pattern": "app", "settings": {"rate-messages": 5}},
                        {"scope": "vhost", "pattern": "other", "settings": {"capacity-messages": 5000}},
                        {"scope": "broker", "settings": {"hold-deadline": "8 s"}}],
@@ -279,14 +279,24 @@ def pages(halves: Halves, fields: Row, user: str) -> list[Any]:
         page = comparable(
             joined_answer(halves.parts, CONTROL["list"], {**fields, "after": after, "count": 4}, user, "/"), OWN
         )
-        assert isinstance(page, dict) and len(page["items"]) <= 4
+        assert isinstance(page, dict)
+        assert len(page["items"]) <= 4
         items += page["items"]
         after = page["next"]
     return items
 
 
-@pytest.mark.parametrize("fields", [{"page_size": 501, "page": 1}, {"page_size": 0, "page": 2}, {"columns": ["a"] * 257},
-                                    {"sort": ["none"]}, {"filters": ["none"]}, {"kind": "none"}])  # fmt: skip
+REFUSED: list[Row] = [
+    {"page_size": 501, "page": 1},
+    {"page_size": 0, "page": 2},
+    {"columns": ["a"] * 257},
+    {"sort": ["none"]},
+    {"filters": ["none"]},
+    {"kind": "none"},
+]
+
+
+@pytest.mark.parametrize("fields", REFUSED)
 def test_list_that_is_refused_by_the_whole_is_refused_by_the_halves(halves: Halves, fields: Row) -> None:
     assert str(halves.check(CONTROL["list"], {"kind": "queues", "everywhere": True} | fields)).startswith("406")
 
@@ -296,7 +306,8 @@ def test_sections_of_halves_are_those_of_the_whole(halves: Halves) -> None:
     sections = halves.check(row, every)["sections"]
     for section in sections:
         whole = answer_of(halves.whole, row, {**every, "section": section}, "guest", "/")
-        assert isinstance(whole, dict) and whole["next"] is None
+        assert isinstance(whole, dict)
+        assert whole["next"] is None
         items: list[Any] = []
         after: object = 0
         while after is not None:

@@ -96,6 +96,7 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
         "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
         "memory": [each.as_dict() for each in held],
         "pools": pool_rows(broker, None),
+        "sentences": composed(parts),
         PARTS: parts,
     }
 

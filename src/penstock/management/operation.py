@@ -130,7 +130,7 @@ Answered = Answer | BrokerError
 
 
 class Join(NamedTuple):
-    """How a request goes to several brokers, and how one answer is made of theirs: pure functions."""
+    """Two pure functions: the requests to several brokers, and one answer made of theirs."""
 
     spread: Callable[[Asked], list[Row | None]]
     """Function that returns the fields for each broker; None for one that is not asked."""
@@ -215,7 +215,7 @@ class Operation(NamedTuple):
     asks: str | Choice = ""
     """Brokers that answer; "" for the one with the virtual host, if each path has one."""
     join: Join | None = None
-    """How the answers of several brokers are joined."""
+    """Functions that join the answers of several brokers, if all may answer."""
 
     @property
     def known_fields(self) -> tuple[str, ...]:

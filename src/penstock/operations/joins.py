@@ -199,7 +199,7 @@ def _kind_of(asked: Asked) -> ListKind | None:
 
 
 class _Wanted:
-    """What a request for a list wants, as `ListQuery` reads it."""
+    """Order and part of a list that a request wants, as `ListQuery` reads them."""
 
     def __init__(self, fields: Row, kind: ListKind) -> None:
         self.kind = kind
