@@ -44,6 +44,8 @@ OWN = {
 CONNECTION = "10.0.{}.2:5000 -> unknown:0"
 NAMES = [CONNECTION.format(0), CONNECTION.format(1), "10.0.9.9:1 -> unknown:0"]
 """Names of a connection in each virtual host, and of none."""
+NEW_NAMES = [name.replace(".2:", ".3:") for name in NAMES[:2]]
+"""Those of connections over AMQP 1.0."""
 SAMPLES = {"msg_rates_age": "60", "msg_rates_incr": "5", "lengths_age": "60", "lengths_incr": "5"}
 QUEUE_LIMIT = {"scope": "queue", "settings": {"hold-deadline": "7 s"}}
 SHOVELS = "GET /parameters /parameters/{component} /parameters/{component}/{vhost}"
@@ -77,6 +79,7 @@ CASES: dict[str, list[Row]] = {
     "connection.unset": [{"connection": name, "names": None} for name in NAMES],
     "GET /connections/{name}": [{"name": name} for name in NAMES],
     "GET /channels/{name}": [{"name": f"{name} (1)"} for name in NAMES],
+    "GET /connections/{name}/sessions": [{"name": name} for name in [*NAMES, *NEW_NAMES]],
     "DELETE /connections/{name}": [{"name": name} for name in NAMES],
     "DELETE /connections/username/{user}": [{"user": "app"}, {"user": "guest"}],
     "GET /connections/username/{user}": [{"user": user} for user in TAGS],

@@ -267,7 +267,11 @@ def may_answer(row: Operation) -> tuple[str, ...]:
 
 def who_answers(row: Operation, fields: Row) -> str:
     """Return which brokers answer a request."""
-    return row.asks.choose(fields) if isinstance(row.asks, Choice) else may_answer(row)[0]
+    if isinstance(row.asks, Choice):
+        return row.asks.choose(fields)
+    brokers = may_answer(row)
+    assert brokers, f"operation '{row.name or row.routes[0].where}' does not say which brokers answer: set 'asks'"
+    return brokers[0]
 
 
 def _by_paths(row: Operation) -> tuple[str, ...]:

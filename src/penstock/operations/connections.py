@@ -221,7 +221,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     listing(CHANNELS, f"GET {CLIENT}/channels", "List the channels of a connection.", _channels_of_connection,
             (OF_CONNECTION,)),
     showing(f"GET {CLIENT}/sessions", "List the sessions of a connection over AMQP 1.0; 400 for one of AMQP 0-9-1, "
-            "which has channels.", _sessions, permissions=(OF_CONNECTION,)),
+            "which has channels.", _sessions, permissions=(OF_CONNECTION,), asks=ALL, join=joins.FIRST),
     listing(CONSUMERS, "GET /consumers /consumers/{vhost}", "List consumers, all or of a virtual host.",
             vhost=ANYWHERE),
     showing(f"GET {CLIENT}", "Show a connection.", _connection_row, permissions=(OF_CONNECTION,), asks=ALL,

@@ -18,7 +18,7 @@ from penstock.describe.list_kinds import ListKind
 from penstock.describe.lists import COLUMNS_MOST, PAGE_DEFAULT, PAGE_MOST
 from penstock.describe.session import CONNECTIONS_SHOWN
 from penstock.describe.table import SPREAD, Row, field_at
-from penstock.errors import BrokerError, NotFound, PreconditionFailed
+from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
 from penstock.flow.pool import SHOWN_HOLDERS
 from penstock.management.blocked_overview import GATES_TOLD, composed
 from penstock.management.control_api import SLOWED_SHOWN, STATUS_MOST
@@ -111,12 +111,15 @@ def _first(asked: Asked, answers: list[Answered]) -> Answer:
         elif each is not None:
             return each
     if errors:
-        raise next((each for each in errors if not _says_none(each)), errors[0])
+        raise min(errors, key=_rank)
     return None
 
 
-def _says_none(error: BrokerError) -> bool:
-    return isinstance(error, NotFound) and str(error).startswith("no ")
+def _rank(error: BrokerError) -> int:
+    """Return how little an error says of an object: a broker without it refuses it, or says that there is none."""
+    if isinstance(error, NotFound) and str(error).startswith("no "):
+        return 2
+    return 1 if isinstance(error, AccessRefused) else 0
 
 
 FIRST: Final = Join(_same, _first)
