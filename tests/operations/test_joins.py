@@ -146,6 +146,20 @@ def halves() -> Halves:
     return Halves()
 
 
+def test_scenario_has_all_that_answers_tell_of(halves: Halves) -> None:
+    for host in HOSTS:
+        vhost = halves.whole.broker.vhost(host)
+        depths = {name: queue.depth_messages() for name, queue in vhost.queues.items()}
+        assert depths["dead"] == 1
+        assert vhost.queue("work").unacked_messages == 1
+        assert not vhost.queue("orders").gate.open
+    assert not halves.whole.broker.vhost("/").queue("late").gate.open  # All publishes to the other one are held.
+    protocols = {connection.engine.details()["protocol"] for connection in halves.whole.connections.values()}
+    assert len(protocols) == 2
+    kinds = {gate["kind"] for gate in answer_of(halves.whole, CONTROL["why"], {}, "guest", "/")["gates"]}
+    assert kinds == {"queue", "operator"}
+
+
 # Which brokers answer
 
 

@@ -39,9 +39,9 @@ TAGS = {"guest": [ADMINISTRATOR], "ops": [MONITORING], "maker": [POLICYMAKER], "
 ENTERS = {"ops": HOSTS, "maker": ("/",), "app": ("other",)}
 """Virtual hosts that a user may enter; guest may enter all."""
 GATED = {"capacity-messages": 20, "stop-messages": 3, "resume-messages": 1}
-ENDS_AT = 130.0
-SAMPLED_FROM = 21
-"""Slot of the first sample, after all that happens."""
+SAMPLED_FROM = 120.0
+ENDS_AT = 135.0
+"""Seconds of the first and last samples, after all that happens."""
 
 
 class Scene:
@@ -53,6 +53,7 @@ class Scene:
             core.add_vhost(host)
         self.driver = BrokerDriver(core, ConnectionLimits(), "seed", "0")
         self._ports = 0
+        self._getters: dict[str, Dialogue] = {}
         self._at(90.0)
         self._add_users()
         self._set_for_all()
@@ -62,7 +63,11 @@ class Scene:
             self._at(100.0 + 7 * number)
             if host in hosts:
                 self._populate(number, host)
-        for slot in range(int(115 / SLOT_S), int(ENDS_AT / SLOT_S) + 1):
+        for number, host in enumerate(HOSTS):
+            self._at(116.0 + number)
+            if host in hosts:
+                self._publish_late(host)
+        for slot in range(int(SAMPLED_FROM / SLOT_S), int(ENDS_AT / SLOT_S) + 1):
             self._at(slot * SLOT_S)
             self.driver.stats.sample(self.driver.connections)
         self.driver.tick()
@@ -118,6 +123,7 @@ class Scene:
             queue = declare_queue(asker, vhost, f"q{each * 3 % 7}", arguments, True)
             vhost.bind("amq.topic", queue, None, f"key.{each % 2}", {})
         declare_queue(asker, vhost, "orders", dict(GATED))
+        declare_queue(asker, vhost, "late", dict(GATED))
         declare_queue(asker, vhost, f"bills{number}", dict(GATED))
         for name in ("dead", "log", "feed", "staged"):
             declare_queue(asker, vhost, name, {})
@@ -164,12 +170,17 @@ class Scene:
         sender.attach_sender(f"/queues/bills{number}")
         sender.put(*[b"bill %d" % each for each in range(3 + number)])
         producer = self._client(number, host)
-        for each in range(QUEUES[number]):
+        for each in (0, 1, 3, 4, 5, 6):
             for _ in range(each % 3 + 2 * number):
-                producer.say(publish(f"q{each}", b"m" * (each + 1), exchange=""))
-        producer.say(publish("key.1", b"topic", exchange="amq.topic"))
+                producer.say(publish(f"q{each}", b"m" * (each + 1)))
         for _ in range(3):
             producer.say(publish("work", b"work"))
+        self._client(number, host).say(publish("key.1", b"topic", exchange="amq.topic"))  # It waits for q2.
+
+    def _publish_late(self, host: str) -> None:
+        """Block a producer of each virtual host later than all others are blocked."""
+        for _ in range(5):
+            self._getters[host].say(publish("late", b"late"))
 
     def _read(self, number: int, host: str) -> None:
         """Consume over both protocols, reject into dead letters, and read with a cursor and a lease."""
@@ -178,7 +189,7 @@ class Scene:
         reader.consume("q4", "same", prefetch=2)
         receiver = self._client(number, host, is_new=True)
         receiver.attach_receiver("/queues/q5", credit=1)
-        getter = self._client(number, host)
+        getter = self._getters[host] = self._client(number, host)
         getter.say(method_frame(1, spec.BASIC_GET, queue="work"))
         getter.say(method_frame(1, spec.BASIC_REJECT, delivery_tag=1, requeue=False))
         getter.say(method_frame(1, spec.BASIC_GET, queue="work"))
