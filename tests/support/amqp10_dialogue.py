@@ -61,16 +61,18 @@ class Amqp10Dialogue:
         session: bool = True,
         open_channel: int = 0,
         password: str = "guest",
+        user: str = "guest",
+        peer: str = "127.0.0.1:1",
         **open_fields: object,
     ) -> None:
         self.driver = make_driver() if driver is None else driver
-        self.connection = self.driver.connect(Peer("127.0.0.1:1", True))
+        self.connection = self.driver.connect(Peer(peer, True))
         self._splitter = FrameSplitter(LARGEST_FRAME)
         self._next_id = 0
         self._sending: set[tuple[int, int]] = set()
         self.grants: dict[tuple[int, int], Heard] = {}
         """The last flow of each link that we send on, by channel and handle, besides those after its attach."""
-        data = self.raw(login(password=password))
+        data = self.raw(login(user, password))
         assert data.startswith(SASL_HEADER)
         self._splitter.feed(data[8:])
         assert self.raw(AMQP_HEADER) == AMQP_HEADER

@@ -82,14 +82,18 @@ class Dialogue:
         password: str = "guest",
         platform: str = "",
         announces: tuple[str, ...] = (),
+        user: str = "guest",
+        vhost: str = "/",
+        peer: str = "127.0.0.1:1",
     ) -> None:
         """Open it as a client of this product; as one that goes on writing when it is blocked, if none is named."""
         if product is None:
             product = "" if obeys else GOES_ON
         self.driver = driver
-        self.connection = driver.connect(Peer("127.0.0.1:1", True))
+        self.connection = driver.connect(Peer(peer, True))
+        self._vhost = vhost
         self.say(b"AMQP\x00\x00\x09\x01")
-        login = plain_response("guest", password)
+        login = plain_response(user, password)
         capabilities: dict[str, object] = {"connection.blocked": True} | ({"channel.flow": True} if obeys else {})
         capabilities.update(dict.fromkeys(announces, True))
         properties: dict[str, object] = {"product": product, "platform": platform, "capabilities": capabilities}
@@ -97,7 +101,7 @@ class Dialogue:
             method_frame(0, spec.CONNECTION_START_OK, client_properties=properties, mechanism="PLAIN", response=login)
         )
         self.say(method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=100, frame_max=frame_max, heartbeat=heartbeat))
-        self.say(method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"))
+        self.say(method_frame(0, spec.CONNECTION_OPEN, virtual_host=vhost))
         assert self.names(method_frame(1, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
 
     def say(self, data: bytes) -> list[Frame]:
@@ -119,7 +123,7 @@ class Dialogue:
 
     @property
     def vhost(self) -> VirtualHost:
-        return self.driver.broker.vhosts["/"]
+        return self.driver.broker.vhosts[self._vhost]
 
     def declare(self, queue: str, **arguments: object) -> Self:
         """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""

@@ -11,7 +11,7 @@ from penstock.describe.list_kinds import Groups, ListKind
 from penstock.describe.table import DescribedNode, Field, Row, Table
 from penstock.errors import PreconditionFailed
 from penstock.management.node import Node
-from penstock.management.operation import Noun, Operation, Route
+from penstock.management.operation import CATALOGUE, Noun, Operation, Route
 from penstock.operations.definitions_kinds import DefinedSection, Definitions, Undo
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing, showing
@@ -65,7 +65,7 @@ def toys_of(box: dict[str, Toy]) -> Noun:
         there = box.get(entry.text("name"))
         return None if there is None else there.size
 
-    kind = ListKind("toys", groups, TOY, lambda toy: str(toy.name), by_name=True, everywhere=True)
+    kind = ListKind("toys", groups, TOY, lambda toy: str(toy.name), by_name=True, everywhere=True, copied=True)
     definitions = Definitions(
         Section("toys", "name size", texts="name", numbers="size"),
         subject=lambda entry: f"toy '{entry.text('name')}'",
@@ -78,11 +78,11 @@ def toys_of(box: dict[str, Toy]) -> Noun:
     return Noun(
         "toys",
         (
-            Operation("toy.declare", declare, ("name", "size"), tag=POLICYMAKER, before=before, routes=(
+            Operation("toy.declare", declare, ("name", "size"), tag=POLICYMAKER, before=before, asks=CATALOGUE, routes=(
                 Route("PUT /toys/{name}", "Declare a toy.", needed=("size",), silent=True),
             )),
             listing(kind, "GET /toys", "List toys."),
-            showing("GET /toys/{name}", "Show a toy.", before, MANAGEMENT),
+            showing("GET /toys/{name}", "Show a toy.", before, MANAGEMENT, asks=CATALOGUE),
         ),
         (kind,),
         DefinedSection(definitions, rows, everywhere=True),

@@ -64,6 +64,10 @@ class ListKind(NamedTuple):
     """True if its objects belong to no virtual host."""
     of_default: Table[Any] | None = None
     """Table of queues in a list of bindings: each stands for its default binding."""
+    copied: bool = False
+    """True if each of several brokers has all objects, such as users."""
+    name_at: tuple[str, ...] = ("name",)
+    """Paths in a row of which the first that is not empty has the name."""
 
     def table_of(self, subject: object) -> Table[Any]:
         """Return the table of an object."""
@@ -173,24 +177,30 @@ def binding_name(subject: Binding | Queue) -> str:
 
 
 QUEUES: Final = ListKind("queues", _queues, QUEUE, lambda queue: queue.name, by_name=True)
-BINDINGS: Final = ListKind("bindings", _bindings, BINDING, binding_name, of_default=DEFAULT_BINDING)
+BINDINGS: Final = ListKind(
+    "bindings", _bindings, BINDING, binding_name, of_default=DEFAULT_BINDING,
+    name_at=("source", "destination"),
+)  # fmt: skip
 CONNECTIONS: Final = ListKind("connections", _connections, CONNECTION, lambda connection: connection.peer.ends())
 CHANNELS: Final = ListKind("channels", _channels, SESSION, channel_name)
 EXCHANGES: Final = ListKind(
     "exchanges", of_vhosts(lambda node, vhost: vhost.exchanges.values()), EXCHANGE, lambda exchange: exchange.name,
     by_name=True,
 )  # fmt: skip
-CONSUMERS: Final = ListKind("consumers", _consumers, CONSUMER, lambda consumer: consumer.queue.name, by_name=True)
+CONSUMERS: Final = ListKind(
+    "consumers", _consumers, CONSUMER, lambda consumer: consumer.queue.name, by_name=True, name_at=("queue.name",)
+)
 CURSORS: Final = ListKind(
     "cursors", of_vhosts(lambda node, vhost: vhost.cursors.values()), CURSOR, lambda cursor: cursor.name,
     by_name=True,
 )  # fmt: skip
 LEASES: Final = ListKind(
     "leases", of_vhosts(lambda node, vhost: node.broker.ranges.leases_of(vhost.name)), LEASE,
-    lambda lease: str(lease.number),
+    lambda lease: str(lease.number), name_at=("number",),
 )  # fmt: skip
 SINKS: Final = ListKind(
-    "sinks", of_vhosts(lambda node, vhost: node.broker.ranges.sinks_of(vhost.name)), SINK, lambda sink: sink.query
+    "sinks", of_vhosts(lambda node, vhost: node.broker.ranges.sinks_of(vhost.name)), SINK, lambda sink: sink.query,
+    name_at=("query",),
 )  # fmt: skip
 VHOSTS: Final = ListKind(
     "vhosts", of_vhosts(lambda node, vhost: [vhost]), VHOST, lambda vhost: vhost.name, by_name=True, everywhere=True

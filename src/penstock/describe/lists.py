@@ -32,8 +32,13 @@ from penstock.flow.work import Steps, WorkMeter
 from penstock.settings.pools import LISTS
 
 T = TypeVar("T")
+PAGE_DEFAULT: Final = 100
+COLUMNS_MOST: Final = 256
+"""Most columns of a request: each is looked up in each object."""
 PAGE_MOST: Final = 500
 """Most items of a page."""
+ALL_AT_ONCE: Final = 1 << 40
+"""Most items of a page for several brokers, whose pages are joined: all."""
 MADE_A_UNIT: Final = 5
 """Items that are collected per unit of work: an object is created for each."""
 FIRST_MOST: Final = 500

@@ -27,6 +27,8 @@ from penstock.management.unlisted_memory import SAID_FROM, held_steps
 
 GATES_TOLD: Final = 20
 """Most gates, and most slowed or unread connections, in one answer; the others are counted."""
+PARTS: Final = "parts"
+"""Field of the overview with its sentences by part."""
 SENDERS_A_UNIT: Final = 10
 GATE_WORK: Final = 50
 """Producers and queues examined per unit of work, and units per reported gate."""
@@ -63,27 +65,30 @@ def is_named(request: ControlRequest) -> bool:
 def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
     """Return the gates that block producers, the longest block first, then connections slowed by their own work.
 
-    Advice names virtual hosts other than `vhost`.
+    Advice names virtual hosts other than `vhost`. `PARTS` has the sentences by part, which `composed` puts together.
     """
     broker = node.broker
     parked: list[Queue] = []
     blocked = yield from _blocked_gates(broker, parked)
     listed = blocked[:GATES_TOLD]
     broker.work.done += len(listed) * GATE_WORK
-    sentences = [sentence for each in listed for sentence in _sentences(each, broker, vhost)]
-    if len(blocked) > len(listed):
-        sentences.append(f"and {len(blocked) - len(listed):,} more gates block producers")
     unread = yield from _unread(node)
-    sentences += _of_unread(unread, broker)
     slowed = node.slowed().slowed()
-    lines = [f"{wait.connection.name()} is {wait.clause(broker.now)}" for wait in slowed[:GATES_TOLD]]
-    sentences += why.first_lines(lines, "connections are slowed by their own work", GATES_TOLD, len(slowed))
     named = [queue for queue in parked if dead_letter_lines.has_parked(queue)]
-    lines = [dead_letter_lines.parked_line(queue) for queue in named[:GATES_TOLD]]
-    sentences += why.first_lines(lines, "queues have dead letters without a way", GATES_TOLD, len(named))
     held = yield from held_steps(node)
-    sentences += [each.sentence() for each in held if each.bytes >= SAID_FROM]
-    pools = pool_sentences(broker)
+    parts: dict[str, object] = {
+        "gates": [_sentences(each, broker, vhost) for each in listed],
+        "more_gates": len(blocked) - len(listed),
+        "unread": _lines([why.unread(connection) for connection in unread[:GATES_TOLD]], len(unread)),
+        "disk": _of_disk(broker) if unread else [],
+        "slowed": _lines(
+            [f"{wait.connection.name()} is {wait.clause(broker.now)}" for wait in slowed[:GATES_TOLD]], len(slowed)
+        ),
+        "parked": _lines([dead_letter_lines.parked_line(queue) for queue in named[:GATES_TOLD]], len(named)),
+        "memory": [each.sentence() for each in held if each.bytes >= SAID_FROM],
+        "pools": pool_sentences(broker),
+        "jobs": [],
+    }
     return {
         "gates": [_plain(each, broker) for each in listed],
         "more_gates": len(blocked) - len(listed),
@@ -91,8 +96,39 @@ def of_everything_steps(node: Node, vhost: str) -> Steps[dict[str, object]]:
         "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
         "memory": [each.as_dict() for each in held],
         "pools": pool_rows(broker, None),
-        "sentences": [*(sentences or ["no producer is blocked"]), *pools],
+        "sentences": composed(parts),
+        PARTS: parts,
     }
+
+
+def _lines(lines: list[str], count: int) -> dict[str, object]:
+    """Return the first lines, and the number of all."""
+    return {"lines": lines, "count": count}
+
+
+def composed(parts: dict[str, object]) -> list[str]:
+    """Return the sentences of all parts, of one broker or of several."""
+    gates, more = parts["gates"], parts["more_gates"]
+    assert isinstance(gates, list) and isinstance(more, int)
+    sentences: list[str] = [sentence for each in gates for sentence in each]
+    if more > 0:
+        sentences.append(f"and {more:,} more gates block producers")
+    sentences += _counted(parts["unread"], "connections wait for the store")
+    sentences += _texts(parts["disk"])
+    sentences += _counted(parts["slowed"], "connections are slowed by their own work")
+    sentences += _counted(parts["parked"], "queues have dead letters without a way")
+    sentences += _texts(parts["memory"])
+    return [*(sentences or ["nobody is blocked"]), *_texts(parts["pools"]), *_texts(parts["jobs"])]
+
+
+def _texts(part: object) -> list[str]:
+    assert isinstance(part, list)
+    return part
+
+
+def _counted(part: object, of: str) -> list[str]:
+    assert isinstance(part, dict)
+    return why.first_lines(part["lines"], of, GATES_TOLD, part["count"])
 
 
 def _blocked_gates(broker: Broker, parked: list[Queue]) -> Steps[list[Blocked]]:
@@ -132,12 +168,9 @@ def _unread(node: Node) -> Steps[list[Connection]]:
     return connections
 
 
-def _of_unread(unread: list[Connection], broker: Broker) -> list[str]:
-    """Describe connections that are not read, and the closed gates of the disk with advice."""
-    if not unread:
-        return []
-    lines = [why.unread(connection) for connection in unread[:GATES_TOLD]]
-    listed = why.first_lines(lines, "connections wait for the store", GATES_TOLD, len(unread))
+def _of_disk(broker: Broker) -> list[str]:
+    """Describe the closed gates of the disk, for which connections are not read, with advice."""
+    listed: list[str] = []
     for gate in [each for each in broker.gates.disk.gates() if not each.open][:GATES_TOLD]:
         listed.append(text_of(gate).reason(gate, broker.now))
         listed += [*why.waits_of(gate, broker), f"advice: {why.advice(gate)}"]

@@ -189,9 +189,21 @@ def hidden_sentence(value: SettingValue, source: str, queues: list[str]) -> str:
     return f"{value.alias}={shown(value.raw)} has no effect on queue {some(queues)}: {source} is stronger{advice}"
 
 
-def some(names: list[str]) -> str:
-    """Return the first names of a list, and the number of further names."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+NAMES_TOLD: Final = 3
+"""Most names of a list in a sentence."""
+
+
+def some(names: list[str], count: int = 0) -> str:
+    """Return the first names of a list, and the number of the others; `count` is that of all, if more are not there."""
+    more = (count or len(names)) - NAMES_TOLD
+    return ", ".join(names[:NAMES_TOLD]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def matches_sentences(subject: str, scope: str, names: list[str], count: int) -> list[str]:
+    """Return what a pattern matches: its first names, and the number of all."""
+    if not count:
+        return [f"{subject} matches no {scope} yet; it will apply to new ones"]
+    return [f"{subject} matches {some(names, count)}"]
 
 
 def source_of(value: SettingValue) -> str:

@@ -14,7 +14,7 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.list_kinds import ListKind, seen_vhosts
 from penstock.describe.lists import Found
 from penstock.describe.table import Row
-from penstock.errors import PreconditionFailed
+from penstock.errors import BrokerError, PreconditionFailed
 from penstock.flow.wait import Waits
 from penstock.flow.work import Steps
 from penstock.management.jobs import Subject
@@ -67,6 +67,15 @@ PAGES: Final = "pages"
 """An answer of its own; an object of a list, of which HTTP reads samples from the query; or a list, of which it reads
 columns, order, page and samples.
 """
+VHOST: Final = "vhost"
+CATALOGUE: Final = "catalogue"
+ALL: Final = "all"
+NODE: Final = "node"
+"""Brokers that answer, where each of several has some virtual hosts: the one with the virtual host; any that has the
+users, permissions, limits, global parameters and names of virtual hosts; all; or the one that was asked, about itself.
+"""
+JOINED: Final = "joined"
+"""Field of a request that goes to several brokers: each adds to its answer what joining needs. No plane reads it."""
 ENTERED: Final = "a permission in the virtual host"
 """The user may open the virtual host, or is an administrator."""
 SEEN: Final = "a permission in the virtual host, or the tag monitoring"
@@ -91,6 +100,42 @@ def need_at(path: str, tag: str, permissions: tuple[str, ...] = (), vhost: str |
     if "{vhost}" not in path or tag == ADMINISTRATOR:
         return Need(tag, permissions)
     return Need(tag, permissions, ENTERED if vhost is None else vhost)
+
+
+class Choice(NamedTuple):
+    """Brokers that answer, where that depends on the fields of a request."""
+
+    of: tuple[str, ...]
+    """All that may answer."""
+    choose: Callable[[Row], str]
+
+
+BY_VHOST: Final = Choice((VHOST, ALL), lambda fields: VHOST if "vhost" in fields else ALL)
+"""For paths of HTTP with a virtual host, and without."""
+BY_EVERYWHERE: Final = Choice((VHOST, ALL), lambda fields: ALL if fields.get("everywhere") is True else VHOST)
+
+
+class Asked(NamedTuple):
+    """Request that goes to several brokers."""
+
+    fields: Row
+    brokers: int
+    """Number of the brokers, whose answers are joined in this order."""
+    kinds: Mapping[str, ListKind]
+    """Kinds of lists by name."""
+
+
+Answered = Answer | BrokerError
+"""Answer of one broker, in the form of JSON; None also for one that was not asked."""
+
+
+class Join(NamedTuple):
+    """Two pure functions: the requests to several brokers, and one answer made of theirs."""
+
+    spread: Callable[[Asked], list[Row | None]]
+    """Function that returns the fields for each broker; None for one that is not asked."""
+    join: Callable[[Asked, list[Answered]], Answer]
+    """Function that returns the answer. Raises the error that the client gets."""
 
 
 class Route(NamedTuple):
@@ -167,6 +212,10 @@ class Operation(NamedTuple):
     """Kind of its answer."""
     job: About | None = None
     """Function that makes the operation a job: long work beside changes, about these objects."""
+    asks: str | Choice = ""
+    """Brokers that answer; "" for the one with the virtual host, if each path has one."""
+    join: Join | None = None
+    """Functions that join the answers of several brokers, if all may answer."""
 
     @property
     def known_fields(self) -> tuple[str, ...]:
@@ -197,10 +246,37 @@ def job_steps(row: Operation, node: Node, request: ControlRequest) -> Steps[Answ
 
 
 def looking(
-    name: str, run: Run, fields: tuple[str, ...] = (), tag: str = ADMINISTRATOR, routes: tuple[Route, ...] = ()
+    name: str,
+    run: Run,
+    fields: tuple[str, ...] = (),
+    tag: str = ADMINISTRATOR,
+    routes: tuple[Route, ...] = (),
+    asks: str | Choice = "",
+    join: Join | None = None,
 ) -> Operation:
     """Return an operation that changes nothing."""
-    return Operation(name, run, fields, tag=tag, how=LOOKS, audited=False, routes=routes)
+    return Operation(name, run, fields, tag=tag, how=LOOKS, audited=False, routes=routes, asks=asks, join=join)
+
+
+def may_answer(row: Operation) -> tuple[str, ...]:
+    """Return all brokers that may answer an operation; none if its row does not say, and its paths do not either."""
+    if isinstance(row.asks, Choice):
+        return row.asks.of
+    return (row.asks,) if row.asks else _by_paths(row)
+
+
+def who_answers(row: Operation, fields: Row) -> str:
+    """Return which brokers answer a request."""
+    if isinstance(row.asks, Choice):
+        return row.asks.choose(fields)
+    brokers = may_answer(row)
+    assert brokers, f"operation '{row.name or row.routes[0].where}' does not say which brokers answer: set 'asks'"
+    return brokers[0]
+
+
+def _by_paths(row: Operation) -> tuple[str, ...]:
+    paths = [path for route in row.routes for path in route.paths]
+    return (VHOST,) if paths and all("{vhost}" in path for path in paths) else ()
 
 
 T = TypeVar("T")

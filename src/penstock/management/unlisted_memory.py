@@ -53,8 +53,15 @@ class Held:
 
     def sentence(self) -> str:
         """Describe the kind with its largest holders."""
-        named = ", ".join(f"{holder.name} with {amount(holder.bytes)} bytes" for holder in self.holders[:HOLDERS_SAID])
-        return f"{self.kind} hold {amount(self.bytes)} bytes; the largest of {self.count:,}: {named}"
+        return held_sentence(self.as_dict())
+
+
+def held_sentence(held: dict[str, object]) -> str:
+    """Describe memory of one kind with its largest holders."""
+    holders, count, size = held["holders"], held["count"], held["bytes"]
+    assert isinstance(holders, list) and isinstance(count, int) and isinstance(size, int)
+    named = ", ".join(f"{each['name']} with {amount(each['bytes'])} bytes" for each in holders[:HOLDERS_SAID])
+    return f"{held['kind']} hold {amount(size)} bytes; the largest of {count:,}: {named}"
 
 
 def held_steps(node: Node) -> Steps[list[Held]]:

@@ -11,7 +11,9 @@ from penstock.connections.control_request import ControlRequest
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
 from penstock.describe.table import Row
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, only_one
+from penstock.management.operation import ALL, Choice, Operation, Route, only_one
+from penstock.management.operation import VHOST as OWNER
+from penstock.operations import joins
 
 
 def block(node: Node, request: ControlRequest) -> Row:
@@ -62,11 +64,12 @@ def _check_scope(request: ControlRequest, scope: str, name: str) -> None:
     check_tag(request.access, ADMINISTRATOR, f"an operator's command on {scope} '{name}'")
 
 
+BY_SCOPE: Final = Choice((OWNER, ALL), lambda fields: OWNER if QUEUE in fields or ADDRESS in fields else ALL)
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("block", block, (*SCOPES, "reason"), tag=POLICYMAKER, routes=(
+    Operation("block", block, (*SCOPES, "reason"), tag=POLICYMAKER, asks=BY_SCOPE, join=joins.FIRST, routes=(
         Route("POST /penstock/block", "Close the operator's gate of a queue, address, virtual host, user or "
               "connection, as `penstock block`.", queried=True),
     )),
-    Operation("unblock", unblock, SCOPES, tag=POLICYMAKER,
+    Operation("unblock", unblock, SCOPES, tag=POLICYMAKER, asks=BY_SCOPE, join=joins.FIRST,
               routes=(Route("POST /penstock/unblock", "Open it.", queried=True),)),
 )  # fmt: skip

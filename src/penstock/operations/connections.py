@@ -20,7 +20,8 @@ from penstock.describe.session import session_in_full
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, ConnectionForced, NotFound, PreconditionFailed
 from penstock.management.node import Node
-from penstock.management.operation import ANYWHERE, Operation, Route
+from penstock.management.operation import ALL, ANYWHERE, Operation, Route
+from penstock.operations import joins
 from penstock.operations.lists import NO_OBJECT, OF_CONNECTION, check_own, listing, sampled, showing
 from penstock.operations.users import close_connections
 from penstock.settings.read import read_settings, setting_named
@@ -220,19 +221,26 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     listing(CHANNELS, f"GET {CLIENT}/channels", "List the channels of a connection.", _channels_of_connection,
             (OF_CONNECTION,)),
     showing(f"GET {CLIENT}/sessions", "List the sessions of a connection over AMQP 1.0; 400 for one of AMQP 0-9-1, "
-            "which has channels.", _sessions, permissions=(OF_CONNECTION,)),
+            "which has channels.", _sessions, permissions=(OF_CONNECTION,), asks=ALL, join=joins.FIRST),
     listing(CONSUMERS, "GET /consumers /consumers/{vhost}", "List consumers, all or of a virtual host.",
             vhost=ANYWHERE),
-    showing(f"GET {CLIENT}", "Show a connection.", _connection_row, permissions=(OF_CONNECTION,)),
-    showing("GET /channels/{name}", "Show a channel.", _channel_row, permissions=(OF_CONNECTION,)),
-    Operation("", _close_one, ("reason",), tag=MANAGEMENT, permissions=(OF_CLOSING,), routes=(
+    showing(f"GET {CLIENT}", "Show a connection.", _connection_row, permissions=(OF_CONNECTION,), asks=ALL,
+            join=joins.FIRST),
+    showing("GET /channels/{name}", "Show a channel.", _channel_row, permissions=(OF_CONNECTION,), asks=ALL,
+            join=joins.FIRST),
+    Operation("", _close_one, ("reason",), tag=MANAGEMENT, permissions=(OF_CLOSING,), asks=ALL, join=joins.FIRST,
+              routes=(
         Route(f"DELETE {CLIENT}", "Close a connection (320); the header X-Reason is sent to its client.",
               headers=X_REASON, silent=True),
     )),
-    Operation("", _close_of_user, ("reason",), tag=MANAGEMENT, permissions=(OF_CLOSING,), routes=(
+    Operation("", _close_of_user, ("reason",), tag=MANAGEMENT, permissions=(OF_CLOSING,), asks=ALL, join=joins.FIRST,
+              routes=(
         Route(f"DELETE {OF_USER}", "Close all connections of a user.", headers=X_REASON, silent=True),
     )),
-    Operation("connection.close", close_connection, ("connection", "reason"), tag=MANAGEMENT),
-    Operation("connection.set", set_connection, ("connection", "settings"), before=_before),
-    Operation("connection.unset", unset_connection, ("connection", "names"), before=_before),
+    Operation("connection.close", close_connection, ("connection", "reason"), tag=MANAGEMENT, asks=ALL,
+              join=joins.FIRST),
+    Operation("connection.set", set_connection, ("connection", "settings"), before=_before, asks=ALL,
+              join=joins.FIRST),
+    Operation("connection.unset", unset_connection, ("connection", "names"), before=_before, asks=ALL,
+              join=joins.FIRST),
 )  # fmt: skip

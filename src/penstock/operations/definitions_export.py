@@ -15,14 +15,15 @@ from penstock.core.settings.table import Parameter
 from penstock.core.settings.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import ITEM_WORK, QUEUES_AT_ONCE, Groups, Item, binding_groups
-from penstock.describe.lists import PAGE_MOST, PagedList
+from penstock.describe.lists import ALL_AT_ONCE, PAGE_MOST, PagedList
 from penstock.describe.queue import QUEUE
 from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
 from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, policy_row, user_permissions, user_topics
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import LOOKS, Carried, Operation, Route, Streamed
+from penstock.management.operation import BY_EVERYWHERE, JOINED, LOOKS, Carried, Operation, Route, Streamed
+from penstock.operations import joins
 from penstock.operations.definitions_kinds import defined_sections
 from penstock.operations.users import exported_user
 from penstock.settings.table import SettingValue
@@ -36,6 +37,8 @@ X_OVERFLOW: Final = "x-overflow"
 """Argument of a queue that RabbitMQ refuses with a value that it does not know; it ignores arguments of ours."""
 FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
 """Sections of an export of all virtual hosts only."""
+OF_HOSTS: Final = ("vhosts", "parameters", "policies", "queues", "exchanges", "bindings")
+"""Sections of which each of several brokers has the entries of its virtual hosts."""
 EXPORTED_AT_ONCE: Final = 10
 """Items that are made plain data per step."""
 WRITTEN_AT_ONCE: Final = 100
@@ -244,7 +247,7 @@ def answer_export(node: Node, request: ControlRequest) -> Steps[dict[str, object
         request.amount("after", 0),
         f"definitions.export {section} {only is None}",
         PagedList(grouped),
-        PAGE_MOST,
+        ALL_AT_ONCE if JOINED in request.fields else PAGE_MOST,
     )
     items: list[Row] = []
     for start in range(0, len(page), EXPORTED_AT_ONCE):
@@ -264,7 +267,8 @@ def _of_path(fields: Row) -> Row:
 
 PAGE_FIELDS: Final = ("section", "after", "count", "everywhere", "for_rabbitmq")
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("definitions.export", export, PAGE_FIELDS, how=LOOKS, routes=(
+    Operation("definitions.export", export, PAGE_FIELDS, how=LOOKS, asks=BY_EVERYWHERE,
+              join=joins.export_join(OF_HOSTS), routes=(
         Route("GET /definitions /definitions/{vhost} /all-configuration", "Export the definitions of all virtual hosts "
               "or of one; `for=rabbitmq` leaves out entries that RabbitMQ refuses.", query=("for",), read=_of_path,
               fixed={"whole": True}),

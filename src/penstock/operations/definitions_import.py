@@ -22,7 +22,7 @@ from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
 from penstock.management.jobs import DEFINITIONS, Subject
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route
+from penstock.management.operation import BY_EVERYWHERE, Operation, Route
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
 from penstock.operations.definitions_kinds import (
     ENTRY_WORK,
@@ -494,7 +494,7 @@ def _route(where: str, purpose: str, fixed: Row) -> Route:
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation(IMPORT, answer_import, FIELDS, job=subject_of, routes=(
+    Operation(IMPORT, answer_import, FIELDS, job=subject_of, asks=BY_EVERYWHERE, routes=(
         _route("POST /definitions /all-configuration",
                "Import definitions: all or nothing; errors (400) name line and key. `dry_run=true` answers what would "
                "differ.", {"everywhere": True}),

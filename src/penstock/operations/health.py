@@ -10,7 +10,7 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, PreconditionFailed
 from penstock.management.node import Node
-from penstock.management.operation import ANYWHERE, Operation, Route, Run, looking, verdict
+from penstock.management.operation import ANYWHERE, NODE, VHOST, Operation, Route, Run, looking, verdict
 
 PROTOCOLS: Final = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 UNITS_S: Final = {"days": 86_400, "weeks": 7 * 86_400, "months": 365 * 7_200, "years": 365 * 86_400}
@@ -96,14 +96,15 @@ def _alone(node: Node, request: ControlRequest) -> Row:
     return {**verdict(), "reason": "single node cluster"}
 
 
-def _check(run: Run, paths: str, purpose: str, vhost: str | None = None) -> Operation:
+def _check(run: Run, paths: str, purpose: str, vhost: str | None = None, asks: str = NODE) -> Operation:
     """Return the row of a health check."""
-    return looking("", run, tag=MANAGEMENT, routes=(Route(f"GET {paths}", purpose, vhost=vhost, verdict=True),))
+    routes = (Route(f"GET {paths}", purpose, vhost=vhost, verdict=True),)
+    return looking("", run, tag=MANAGEMENT, routes=routes, asks=asks)
 
 
 LEADERLESS: Final = "/health/checks/quorum-queues-without-elected-leaders"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    _check(_aliveness, "/aliveness-test/{vhost}", "Report whether a virtual host exists."),
+    _check(_aliveness, "/aliveness-test/{vhost}", "Report whether a virtual host exists.", asks=VHOST),
     _check(_alarms, "/healthchecks/node /health/checks/alarms /health/checks/local-alarms",
            "Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."),
     _check(_alarms_of_node, "/healthchecks/node/{node}",

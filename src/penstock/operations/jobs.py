@@ -15,8 +15,9 @@ from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.jobs import KEPT_MOST, STATES, Job, Subject
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, looking, rows_steps
+from penstock.management.operation import ALL, Operation, Route, looking, rows_steps
 from penstock.management.why import SAID_MOST, SUBJECTS, first_lines
+from penstock.operations import joins
 from penstock.settings.kind import INVALID, Choices
 from penstock.texts import worded
 
@@ -92,14 +93,14 @@ def _before(node: Node, request: ControlRequest) -> Row:
 
 ONE: Final = "/penstock/jobs/{id}"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("job.list", list_jobs, ("state",), tag=MANAGEMENT),
-    looking("job.show", show_job, ("id",), tag=MANAGEMENT, routes=(
+    looking("job.list", list_jobs, ("state",), tag=MANAGEMENT, asks=ALL, join=joins.JOBS),
+    looking("job.show", show_job, ("id",), tag=MANAGEMENT, asks=ALL, join=joins.FIRST, routes=(
         Route(f"GET {ONE}", "Show a job: its subject, state, progress, and its result or error."),
     )),
-    Operation("job.cancel", cancel_job, ("id",), tag=MANAGEMENT, before=_before, routes=(
+    Operation("job.cancel", cancel_job, ("id",), tag=MANAGEMENT, before=_before, asks=ALL, join=joins.FIRST, routes=(
         Route(f"DELETE {ONE}", "Cancel a job. The answer has its state, and may come before its end."),
     )),
-    looking("", _rows, tag=MANAGEMENT, routes=(
+    looking("", _rows, tag=MANAGEMENT, asks=ALL, join=joins.JOBS, routes=(
         Route("GET /penstock/jobs", f"List jobs: those that are not done, and the last {KEPT_MOST} finished ones. "
               "`state` lists those of one state.", query=("state",)),
     )),

@@ -13,7 +13,8 @@ from penstock.describe.list_kinds import Groups, ListKind
 from penstock.describe.table import PLAIN, DescribedNode, Row
 from penstock.errors import PreconditionFailed
 from penstock.management.node import Node
-from penstock.management.operation import ROW_WORK, SEEN, Operation, Route, looking
+from penstock.management.operation import ALL, BY_VHOST, CATALOGUE, ROW_WORK, SEEN, Operation, Route, looking
+from penstock.operations import joins
 from penstock.operations.definitions_kinds import Definitions, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
@@ -139,21 +140,26 @@ def _none(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
     return iter(())
 
 
-USER_LIMITS: Final = ListKind("user-limits", _none, PLAIN, lambda row: str(row["user"]), fifths=5 * ROW_WORK)
-HOST_LIMITS: Final = ListKind("vhost-limits", _none, PLAIN, lambda row: str(row["vhost"]), fifths=5 * ROW_WORK)
+USER_LIMITS: Final = ListKind(
+    "user-limits", _none, PLAIN, lambda row: str(row["user"]), fifths=5 * ROW_WORK, name_at=("user",)
+)
+HOST_LIMITS: Final = ListKind(
+    "vhost-limits", _none, PLAIN, lambda row: str(row["vhost"]), fifths=5 * ROW_WORK, name_at=("vhost",)
+)
 SET: Final = "Set a limit of a {}; a negative value removes it."
 CLEAR: Final = "Remove a limit of a {}."
 LISTED: Final = "List the limits of all {}, or of one, with what is used of them."
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("limit.set", set_limits, ("user", "vhost", "limits"), before=_before, routes=(
+    Operation("limit.set", set_limits, ("user", "vhost", "limits"), before=_before, asks=CATALOGUE, routes=(
         Route("PUT /user-limits/{user}/{name}", SET.format("user"), needed=("value",), read=_one, silent=True),
         Route("DELETE /user-limits/{user}/{name}", CLEAR.format("user"), read=_one, silent=True),
         Route("PUT /vhost-limits/{vhost}/{name}", SET.format("virtual host"), needed=("value",), read=_one,
               silent=True),
         Route("DELETE /vhost-limits/{vhost}/{name}", CLEAR.format("virtual host"), read=_one, silent=True),
     )),
-    looking("limit.list", list_limits),
-    listing(USER_LIMITS, "GET /user-limits /user-limits/{user}", LISTED.format("users"), _of_users),
+    looking("limit.list", list_limits, asks=CATALOGUE),
+    listing(USER_LIMITS, "GET /user-limits /user-limits/{user}", LISTED.format("users"), _of_users,
+            asks=ALL, join=joins.copies_join(USER_LIMITS)),
     listing(HOST_LIMITS, "GET /vhost-limits /vhost-limits/{vhost}", LISTED.format("virtual hosts"), _of_hosts,
-            vhost=SEEN),
+            vhost=SEEN, asks=BY_VHOST, join=joins.copies_join(HOST_LIMITS)),
 )  # fmt: skip

@@ -35,8 +35,11 @@ from penstock.describe.list_kinds import (
     work_of,
 )
 from penstock.describe.lists import (
+    ALL_AT_ONCE,
+    COLUMNS_MOST,
     FIRST_MOST,
     LOOKED_AT_ONCE,
+    PAGE_DEFAULT,
     PAGE_MOST,
     Column,
     Found,
@@ -55,7 +58,23 @@ from penstock.errors import AccessRefused, ConfigError, PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import LOOKS, OBJECT, PAGES, Answer, Operation, Route, Run, looking
+from penstock.management.operation import (
+    ALL,
+    BY_VHOST,
+    CATALOGUE,
+    JOINED,
+    LOOKS,
+    OBJECT,
+    PAGES,
+    VHOST,
+    Answer,
+    Choice,
+    Join,
+    Operation,
+    Route,
+    Run,
+)
+from penstock.operations import joins
 from penstock.texts import nearest, worded
 
 FIELDS: Final = (
@@ -63,10 +82,8 @@ FIELDS: Final = (
     *("named", "regex", "filters", "page", "page_size", "rates", "lengths"),
 )
 """Fields of a request for a list."""
-PAGE_DEFAULT: Final = 100
-COLUMNS_MOST: Final = 256
 COLUMN_CHARACTERS: Final = 128
-"""Most columns of a request, and most characters of the name of one: each is looked up in each object."""
+"""Most characters of the name of a column: each is looked up in each object."""
 SHOWN_CHARACTERS: Final = 40
 """Characters of a name that is too long which its error quotes."""
 TEXT_CHARACTERS: Final = 1_000
@@ -115,6 +132,9 @@ class ListQuery(NamedTuple):
     most: int
     """Most items after so many, without a number of a page."""
     ranges: SampleRanges | None
+    joined: bool
+    """True if several brokers are asked for the list: this one answers with all that may be shown of the first items.
+    """
 
     def is_plain(self) -> bool:
         """Return whether the list is in the order in which its objects are found, and has all of them."""
@@ -137,13 +157,15 @@ def list_query(node: Node, request: ControlRequest, kind: ListKind) -> ListQuery
     if not whole:
         _check_length(name, "named")
     size = request.amount("page_size", PAGE_DEFAULT)
-    if not 1 <= size <= PAGE_MOST:
+    joined = fields.get(JOINED) is True
+    most = ALL_AT_ONCE if joined else PAGE_MOST
+    if not 1 <= size <= most:
         raise PreconditionFailed(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
     return ListQuery(
         kind,
         None if everywhere else request.vhost,
         whole,
-        _columns(request),
+        _columns(request, joined),
         _orders(request),
         request.flag("reverse"),
         name,
@@ -152,15 +174,17 @@ def list_query(node: Node, request: ControlRequest, kind: ListKind) -> ListQuery
         page,
         size,
         request.amount("after", 0),
-        max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1),
+        max(min(request.amount("count", PAGE_MOST), most), 1),
         _ranges(node, request),
+        joined,
     )
 
 
-def _columns(request: ControlRequest) -> tuple[str, ...]:
+def _columns(request: ControlRequest, joined: bool) -> tuple[str, ...]:
     """Return the wanted columns. Raises PreconditionFailed (406) for too many, or too long ones."""
     columns = _some(request, "columns")
-    check_columns(len(columns))
+    if not joined:  # Else the columns of the order are among them.
+        check_columns(len(columns))
     return tuple([short_column(each, "columns") for each in columns])
 
 
@@ -302,7 +326,7 @@ def found_steps(node: Node, request: ControlRequest, query: ListQuery, grouped: 
         return Found(rows, items, total, len(items))
     lists = node.control.lists
     begun = lists.take(request.connection, query.title(), query.after)
-    if begun is None and query.is_plain():
+    if begun is None and query.is_plain() and not query.joined:
         every = query.kind.groups(node, query.vhost) if grouped is None else grouped
         begun = PagedList(every, query.kind.name_of, query.kind.fifths)
     elif begun is None:
@@ -346,7 +370,8 @@ def _chosen_steps(
         items = yield from _named_steps(node, query, items)
     for condition in query.conditions:
         items = yield from _held_steps(node, query, items, condition)
-    items = yield from _ordered_steps(node, query, items)
+    if not query.is_plain():
+        items = yield from _ordered_steps(node, query, items)
     return items, total
 
 
@@ -435,10 +460,18 @@ Grouped = Callable[[Node, ControlRequest], "Groups | None"]
 """Function that returns the objects of a list that is not of all of a kind; None for 404."""
 
 
-def showing(where: str, purpose: str, run: Run, tag: str = MANAGEMENT, permissions: tuple[str, ...] = ()) -> Operation:
+def showing(
+    where: str,
+    purpose: str,
+    run: Run,
+    tag: str = MANAGEMENT,
+    permissions: tuple[str, ...] = (),
+    asks: str = "",
+    join: Join | None = None,
+) -> Operation:
     """Return the operation that shows one object at a path of HTTP."""
     return Operation("", run, tag=tag, permissions=permissions, how=LOOKS, audited=False, gives=OBJECT,
-                     routes=(Route(where, purpose),))  # fmt: skip
+                     routes=(Route(where, purpose),), asks=asks, join=join)  # fmt: skip
 
 
 def listing(
@@ -448,8 +481,10 @@ def listing(
     grouped: Grouped | None = None,
     permissions: tuple[str, ...] = (),
     vhost: str | None = None,
+    asks: str | Choice = "",
+    join: Join | None = None,
 ) -> Operation:
-    """Return the operation of a list at paths of HTTP."""
+    """Return the operation of a list at paths of HTTP. Without `asks`, paths without a virtual host ask all brokers."""
 
     def run(node: Node, request: ControlRequest) -> Steps[Answer]:
         query = list_query(node, request, kind)
@@ -458,8 +493,17 @@ def listing(
             return None
         return (yield from found_steps(node, request, query, its))
 
+    asked = asks or _asks_of(kind, where)
+    if join is None and ALL in (asked.of if isinstance(asked, Choice) else (asked,)):
+        join = joins.list_join(kind)
     return Operation("", run, tag=kind.tag, permissions=permissions, how=LOOKS, audited=False, gives=PAGES,
-                     routes=(Route(where, purpose, vhost=vhost),))  # fmt: skip
+                     routes=(Route(where, purpose, vhost=vhost),), asks=asked, join=join)  # fmt: skip
+
+
+def _asks_of(kind: ListKind, where: str) -> str | Choice:
+    """Return which brokers answer a list at paths of HTTP."""
+    with_vhost = {"{vhost}" in path for path in where.split()[1:]}
+    return CATALOGUE if kind.copied else BY_VHOST if len(with_vhost) > 1 else VHOST if True in with_vhost else ALL
 
 
 OF_CONNECTION: Final = "own connection, or the tag monitoring"
@@ -472,6 +516,3 @@ def check_own(request: ControlRequest, user: str, tag: str = MONITORING) -> None
     """Check that an object belongs to the user of a request, or that the user has a tag. Raises AccessRefused."""
     if user != request.access.user and not request.access.rules.has_tag(tag):
         raise AccessRefused(NO_OBJECT)
-
-
-OPERATIONS: Final[tuple[Operation, ...]] = (looking("list", answer_list, FIELDS, tag=MANAGEMENT),)

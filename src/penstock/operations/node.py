@@ -17,7 +17,8 @@ from penstock.flow.series import SLOT_S, TIERS
 from penstock.flow.wait import Waits
 from penstock.flow.work import LOOKING_SHARE, Steps
 from penstock.management.node import Node
-from penstock.management.operation import Answer, Operation, Route, Waiting, looking
+from penstock.management.operation import ALL, CATALOGUE, NODE, Answer, Operation, Route, Waiting, looking
+from penstock.operations import joins
 from penstock.operations.parameters import cluster_name_of
 
 PLUGINS: Final = ("rabbitmq_management", "rabbitmq_prometheus")
@@ -193,20 +194,21 @@ def _tiers(request: ControlRequest) -> list[int]:
 
 HISTORY: Final = "/penstock/history"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("", _overview, tag=MANAGEMENT, routes=(
+    looking("", _overview, tag=MANAGEMENT, asks=ALL, join=joins.OVERVIEW, routes=(
         Route("GET /overview", "Return the overview: version, totals and listeners.", query=SAMPLED),
     )),
-    looking("", lambda node, request: {"name": cluster_name_of(node)}, tag=MANAGEMENT, routes=(
+    looking("", lambda node, request: {"name": cluster_name_of(node)}, tag=MANAGEMENT, asks=CATALOGUE,
+            routes=(
         Route("GET /cluster-name", "Return the name of the cluster: the one that was set, or that of the node."),
     )),
-    looking("", lambda node, request: API_VERSION, tag=MANAGEMENT, routes=(
+    looking("", lambda node, request: API_VERSION, tag=MANAGEMENT, asks=NODE, routes=(
         Route("GET /version", "Return the version of RabbitMQ's API that this one follows."),
     )),
-    looking("", lambda node, request: Waiting(_nodes(node)), tag=MONITORING, routes=(
+    looking("", lambda node, request: Waiting(_nodes(node)), tag=MONITORING, asks=NODE, routes=(
         Route("GET /nodes", "List the one node."),
     )),
-    looking("", _shown, tag=MONITORING, routes=(Route("GET /nodes/{name}", "Show the one node."),)),
-    looking("", _history_of_node, tag=MONITORING, routes=(
+    looking("", _shown, tag=MONITORING, asks=NODE, routes=(Route("GET /nodes/{name}", "Show the one node."),)),
+    looking("", _history_of_node, tag=MONITORING, asks=ALL, join=joins.HISTORY, routes=(
         Route(f"GET {HISTORY}", "Show the history of the node.", query=("seconds",)),
     )),
     looking("", _history_of_vhost, tag=MANAGEMENT, routes=(

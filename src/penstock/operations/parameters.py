@@ -14,7 +14,19 @@ from penstock.describe.vhost import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import ROW_WORK, Operation, Route, entered, looking, rows_steps
+from penstock.management.operation import (
+    BY_EVERYWHERE,
+    CATALOGUE,
+    ROW_WORK,
+    VHOST,
+    Choice,
+    Operation,
+    Route,
+    entered,
+    looking,
+    rows_steps,
+)
+from penstock.operations import joins
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
@@ -171,21 +183,26 @@ KIND: Final[ListKind] = ListKind(
 )  # fmt: skip
 GLOBAL_KIND: Final[ListKind] = ListKind(
     "global-parameters", lambda node, vhost: iter([(None, [*node.broker.table.parameters.global_ones()])]), TABLE,
-    lambda parameter: parameter.name, tag=POLICYMAKER, everywhere=True, fifths=5 * ROW_WORK,
+    lambda parameter: parameter.name, tag=POLICYMAKER, everywhere=True, fifths=5 * ROW_WORK, copied=True,
 )  # fmt: skip
+OF_HOST_OR_ALL: Final = Choice((VHOST, CATALOGUE), lambda fields: VHOST if "vhost" in fields else CATALOGUE)
+"""Those of a component belong to a virtual host, and global ones to none."""
 ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER),
-    Operation("", set_parameter, ("value",), tag=POLICYMAKER, routes=(
+    looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER, asks=BY_EVERYWHERE,
+            join=joins.PARAMETERS),
+    Operation("", set_parameter, ("value",), tag=POLICYMAKER, asks=OF_HOST_OR_ALL, routes=(
         Route(f"PUT {ONE}", "Set a parameter, which is kept without effect: 201 if it is new, 204 if it is changed.",
               needed=("value",), silent=True),
     )),
-    Operation("", clear_parameter, tag=POLICYMAKER,
+    Operation("", clear_parameter, tag=POLICYMAKER, asks=OF_HOST_OR_ALL,
               routes=(Route(f"DELETE {ONE}", "Remove a parameter.", silent=True),)),
-    Operation("", set_cluster_name, ("name",), routes=(
+    Operation("", set_cluster_name, ("name",), asks=CATALOGUE, routes=(
         Route("PUT /cluster-name", "Set the name of the cluster.", needed=("name",), silent=True),
     )),
-    looking("", _row, tag=POLICYMAKER, routes=(Route(f"GET {ONE}", "Show a parameter, or a global one."),)),
+    looking("", _row, tag=POLICYMAKER, asks=OF_HOST_OR_ALL, routes=(
+        Route(f"GET {ONE}", "Show a parameter, or a global one."),
+    )),
     listing(KIND, "GET /parameters /parameters/{component} /parameters/{component}/{vhost}",
             "List parameters: all, those of a component, or those of a component in a virtual host.", _of_component),
     listing(GLOBAL_KIND, "GET /global-parameters", "List global parameters."),

@@ -14,7 +14,7 @@ from penstock.describe.vhost import permission_row, topic_row, user_permissions,
 from penstock.errors import PreconditionFailed
 from penstock.logs.ids import CHANGED
 from penstock.management.node import Node
-from penstock.management.operation import ROW_WORK, Operation, Route, looking
+from penstock.management.operation import CATALOGUE, ROW_WORK, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
@@ -200,42 +200,47 @@ TOPICS: Final[Definitions] = Definitions(
 OF_USERS: Final = ListKind(
     "permissions",
     lambda node, vhost: _permissions(node, node.broker.access.users(), None if vhost is None else vhost.name),
-    PLAIN, lambda row: str(row["user"]), tag=ADMINISTRATOR, fifths=5 * ROW_WORK,
+    PLAIN, lambda row: str(row["user"]), tag=ADMINISTRATOR, fifths=5 * ROW_WORK, copied=True, name_at=("user",),
 )  # fmt: skip
 TOPICS_OF_USERS: Final = ListKind(
     "topic-permissions",
     lambda node, vhost: _topics(node.broker.access.users(), None if vhost is None else vhost.name),
-    PLAIN, lambda row: str(row["user"]), tag=ADMINISTRATOR, fifths=5 * ROW_WORK,
+    PLAIN, lambda row: str(row["user"]), tag=ADMINISTRATOR, fifths=5 * ROW_WORK, copied=True, name_at=("user",),
 )  # fmt: skip
 KINDS: Final[tuple[ListKind, ...]] = (OF_USERS, TOPICS_OF_USERS)
 ONE: Final = "permissions/{vhost}/{user}"
 FIELDS: Final = ("user", "vhost")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("permission.set", set_permission, (*FIELDS, "configure", "write", "read"), before=_permission_before,
-              routes=(Route(f"PUT /{ONE}", "Set the permission of a user in a virtual host: 201 if it is new, 204 if "
-                            "it was there.", needed=("configure", "write", "read"), silent=True),)),
-    Operation("permission.clear", clear_permission, FIELDS, before=_permission_before, routes=(
+              asks=CATALOGUE, routes=(
+        Route(f"PUT /{ONE}", "Set the permission of a user in a virtual host: 201 if it is new, 204 if it was there.",
+              needed=("configure", "write", "read"), silent=True),
+    )),
+    Operation("permission.clear", clear_permission, FIELDS, before=_permission_before, asks=CATALOGUE, routes=(
         Route(f"DELETE /{ONE}", "Remove the permission of a user in a virtual host, and close its connections there.",
               silent=True),
     )),
     Operation("topic-permission.set", set_topic_permission, (*FIELDS, "exchange", "write", "read"),
-              before=_topics_before, routes=(
+              before=_topics_before, asks=CATALOGUE, routes=(
         Route(f"PUT /topic-{ONE} /topic-{ONE}/{{exchange}}", "Set the topic permission of a user for an "
               "exchange: 201 if it is new, 204 if it was there.", needed=("exchange", "write", "read"), silent=True),
     )),
-    Operation("topic-permission.clear", clear_topic_permission, (*FIELDS, "exchange"), before=_topics_before, routes=(
+    Operation("topic-permission.clear", clear_topic_permission, (*FIELDS, "exchange"), before=_topics_before,
+              asks=CATALOGUE, routes=(
         Route(f"DELETE /topic-{ONE} /topic-{ONE}/{{exchange}}", "Remove all topic permissions of a user in a virtual "
               "host, or that for an exchange, which is in the path or the query.", query=("exchange",), silent=True),
     )),
-    looking("permission.list", list_permissions, ("user", "after", "count", "everywhere")),
-    looking("", _row, routes=(Route(f"GET /{ONE}", "Show the permission of a user in a virtual host."),)),
+    looking("permission.list", list_permissions, ("user", "after", "count", "everywhere"), asks=CATALOGUE),
+    looking("", _row, asks=CATALOGUE, routes=(
+        Route(f"GET /{ONE}", "Show the permission of a user in a virtual host."),
+    )),
     listing(OF_USERS, "GET /permissions /users/{user}/permissions /vhosts/{vhost}/permissions",
             "List permissions: all, or those of a virtual host or of a user.",
             lambda node, request: _permissions(node, asked_users(node, request), _given(request, "vhost"))),
     listing(TOPICS_OF_USERS, "GET /topic-permissions /users/{user}/topic-permissions /vhosts/{vhost}/topic-permissions",
             "List topic permissions: all, or those of a virtual host or of a user.",
             lambda node, request: _topics(asked_users(node, request), _given(request, "vhost"))),
-    looking("", _topics_of_user, routes=(
+    looking("", _topics_of_user, asks=CATALOGUE, routes=(
         Route(f"GET /topic-{ONE} /topic-{ONE}/{{exchange}}",
               "List the topic permissions of a user in a virtual host, or for an exchange; 404 without any."),
     )),

@@ -23,7 +23,8 @@ from penstock.describe.vhost import policy_row
 from penstock.flow.work import Steps
 from penstock.management.effective_settings import hidden_steps, some
 from penstock.management.node import Node
-from penstock.management.operation import ROW_WORK, Operation, Route, looking, rows_steps
+from penstock.management.operation import BY_EVERYWHERE, ROW_WORK, Operation, Route, looking, rows_steps
+from penstock.operations import joins
 from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
@@ -203,7 +204,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               routes=_routes("PUT", PUT, ("pattern", "definition"))),
     Operation("policy.clear", clear_policy, ("name", "operator"), tag=POLICYMAKER, before=_row,
               routes=_routes("DELETE", "Remove a policy.")),
-    looking("policy.list", list_policies, ("operator", "everywhere"), tag=MANAGEMENT),
+    looking("policy.list", list_policies, ("operator", "everywhere"), tag=MANAGEMENT, asks=BY_EVERYWHERE,
+            join=joins.POLICIES),
     *(listing(kind, f"GET /{kind.name} /{kind.name}/{{vhost}}", LIST) for kind in KINDS),
     looking("", _row, tag=POLICYMAKER, routes=_routes("GET", "Show a policy.")),
 )  # fmt: skip

@@ -25,16 +25,30 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.level import Thresholds, amount
 from penstock.flow.work import Steps
 from penstock.management.effective_settings import (
+    NAMES_TOLD,
     hidden,
     hidden_sentence,
     hidden_steps,
+    matches_sentences,
     queue_settings,
     scope_settings,
-    some,
     source_of,
 )
 from penstock.management.node import Node
-from penstock.management.operation import Answer, Operation, Route, looking, only_one
+from penstock.management.operation import (
+    ALL,
+    BY_EVERYWHERE,
+    JOINED,
+    NODE,
+    VHOST,
+    Answer,
+    Choice,
+    Operation,
+    Route,
+    looking,
+    only_one,
+)
+from penstock.operations import joins
 from penstock.operations.definitions_kinds import Definitions, Together
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.settings.kind import Number
@@ -72,7 +86,8 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
     warnings: list[str] = []
     if scope == "queue":
         warnings = yield from hidden_steps(node.broker, [queue for queue, _ in plan.queues], values)
-    sentences = _whereto(scope, pattern, matched) + plan.overflow.sentences() + warnings
+    whereto = _whereto(scope, pattern, matched)
+    sentences = [*whereto, *plan.overflow.sentences(), *warnings]
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in values and not _has_rate(node.broker, scope, unit):
             sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
@@ -93,6 +108,7 @@ def set_settings(node: Node, request: ControlRequest) -> Steps[Row]:
         "queues": len(plan.queues),
         "sentences": sentences,
         "warnings": warnings,
+        **_for_joining(request, _asked(scope, pattern), matched, sentences[len(whereto) :]),
     }
 
 
@@ -119,14 +135,27 @@ def unset_settings(node: Node, request: ControlRequest) -> Steps[Row]:
         names = [setting_named(scope, name) for name in request.names("names")]
     plan = yield from changes.remove_steps(node.broker, scope, pattern, names)
     matched = yield from matching_steps(node.broker, scope, pattern)
-    sentences = _whereto(scope, pattern, matched) + plan.overflow.sentences()
+    whereto = _whereto(scope, pattern, matched)
+    sentences = [*whereto, *plan.overflow.sentences()]
     for name, value in node.broker.table.of_file(scope, pattern).items():
         if not names or name in names:
             sentences.append(f"{name}: the settings file's {shown(value.raw)} is in effect again")
     node.record_setting(
         _subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}", request.access.user
     )
-    return {**_answer(node.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
+    return {
+        **_answer(node.broker, scope, pattern, matched),
+        "queues": len(plan.queues),
+        "sentences": sentences,
+        **_for_joining(request, _asked(scope, pattern), matched, sentences[len(whereto) :]),
+    }
+
+
+def _for_joining(request: ControlRequest, subject: str, matched: list[str], sentences: list[str]) -> Row:
+    """Return what the answer of one of several brokers has besides: matched names, and the other sentences."""
+    if JOINED not in request.fields:
+        return {}
+    return {JOINED: {"subject": subject, "names": matched[:NAMES_TOLD], "sentences": sentences}}
 
 
 def _before(node: Node, request: ControlRequest) -> Row:
@@ -294,9 +323,8 @@ def _answer(broker: Broker, scope: str, pattern: str, matched: list[str]) -> Row
 
 
 def _whereto(scope: str, pattern: str, matched: list[str]) -> list[str]:
-    if not matched:
-        return [f"{_asked(scope, pattern)} matches no {scope} yet; it will apply to new ones"]
-    return [f"{_asked(scope, pattern)} matches {some(matched)}"] if pattern else []
+    told = matches_sentences(_asked(scope, pattern), scope, matched[:NAMES_TOLD], len(matched))
+    return told if pattern or not matched else []
 
 
 def _has_rate(broker: Broker, scope: str, unit: str) -> bool:
@@ -487,27 +515,39 @@ def _listed_or_shown(node: Node, request: ControlRequest) -> Answer | Steps[Answ
     return show(node, request.part({"user": name, "each": scope} if scope == "producer" else {str(scope): name}))
 
 
+OF_VHOST: Final = ("queue", "address")
+"""Scopes of objects of a virtual host."""
+BY_SHOWN: Final = Choice((VHOST, ALL), lambda fields: VHOST if any(each in fields for each in OF_VHOST) else ALL)
+BY_LISTED: Final = Choice(
+    (VHOST, ALL),
+    lambda fields: (
+        VHOST if fields.get("scope", OF_VHOST[0]) in OF_VHOST and fields.get("everywhere") is not True else ALL
+    ),
+)
+BY_PATTERN: Final = BY_LISTED
+"""Patterns of queues and addresses of one virtual host; all others count for all of it."""
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("show", show, (*SHOWN, "each"), tag=MANAGEMENT),
-    looking("settings.list", list_settings, ("everywhere",), tag=MANAGEMENT),
-    looking("", _listed_or_shown, ("scope", "name", "everywhere"), tag=MANAGEMENT, routes=(
+    looking("show", show, (*SHOWN, "each"), tag=MANAGEMENT, asks=BY_SHOWN, join=joins.FIRST),
+    looking("settings.list", list_settings, ("everywhere",), tag=MANAGEMENT, asks=BY_EVERYWHERE, join=joins.SETTINGS),
+    looking("", _listed_or_shown, ("scope", "name", "everywhere"), tag=MANAGEMENT, asks=BY_LISTED,
+            join=joins.SETTINGS_OR_ONE, routes=(
         Route("GET /penstock/settings", "List the settings of all patterns; with `scope` and `name`, those in effect "
               "there, with their sources. Patterns of other virtual hosts are listed with `everywhere=true`.",
               query=("scope", "name", "everywhere"), queried=True, flags=("everywhere",)),
     )),
     Operation("settings.set", set_settings, ("scope", "pattern", "settings", "override", "everywhere"), tag=POLICYMAKER,
-              before=_before, routes=(
+              before=_before, asks=BY_PATTERN, join=joins.CHANGED_SETTINGS, routes=(
         Route("PUT /penstock/settings", "Set settings of a pattern: `scope`, `pattern`, `settings`, `override`, "
               "`everywhere`, as `penstock queues set`.", queried=True),
     )),
     Operation("settings.unset", unset_settings, ("scope", "pattern", "names", "everywhere"), tag=POLICYMAKER,
-              before=_before, routes=(
+              before=_before, asks=BY_PATTERN, join=joins.CHANGED_SETTINGS, routes=(
         Route("DELETE /penstock/settings", "Remove settings of a pattern: `scope`, `pattern`, `names`, `everywhere`, "
               "as `penstock queues unset`.", queried=True, body=True),
     )),
-    looking("", preview_steps, ("queue", "settings", "override"), tag=POLICYMAKER, routes=(
+    looking("", preview_steps, ("queue", "settings", "override"), tag=POLICYMAKER, asks=VHOST, routes=(
         Route("POST /penstock/settings/preview", "Tell what settings would do to a queue: `queue`, `settings`, "
               "`override`. Nothing is changed.", queried=True),
     )),
-    looking("config.show", lambda node, request: config_steps(node)),
+    looking("config.show", lambda node, request: config_steps(node), asks=NODE),
 )  # fmt: skip

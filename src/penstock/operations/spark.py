@@ -13,7 +13,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management import control_api
 from penstock.management.node import Node
-from penstock.management.operation import ASKS, Answer, Operation, Route, Run
+from penstock.management.operation import ASKS, VHOST, Answer, Operation, Route, Run
 from penstock.management.redaction import redact
 from penstock.operations.lists import listing
 from penstock.ranges.service import RangeService
@@ -35,7 +35,7 @@ def _run(asked: Asked) -> Run:
 
 def _work(name: str, asked: Asked, fields: tuple[str, ...], permissions: tuple[str, ...] = ()) -> Operation:
     """Return an operation of clients' own work, which is not audited."""
-    return Operation(name, _run(asked), fields, tag="", permissions=permissions, how=ASKS, audited=False)
+    return Operation(name, _run(asked), fields, tag="", permissions=permissions, how=ASKS, audited=False, asks=VHOST)
 
 
 def _change(
@@ -47,7 +47,7 @@ def _change(
     tag: str = "",
 ) -> Operation:
     """Return an operation that an operator may ask for, too."""
-    return Operation(name, _run(asked), fields, tag=tag, permissions=permissions, routes=routes)
+    return Operation(name, _run(asked), fields, tag=tag, permissions=permissions, routes=routes, asks=VHOST)
 
 
 def _route(where: str, purpose: str, needed: tuple[str, ...] = (), silent: bool = False) -> Route:

@@ -16,7 +16,18 @@ from penstock.describe.table import API_VERSION, Row
 from penstock.errors import NotServed, PreconditionFailed
 from penstock.flow.wait import Waits
 from penstock.management.node import Node
-from penstock.management.operation import ANYWHERE, Answer, Operation, Route, Run, Waiting, looking, verdict
+from penstock.management.operation import (
+    ANYWHERE,
+    NODE,
+    VHOST,
+    Answer,
+    Operation,
+    Route,
+    Run,
+    Waiting,
+    looking,
+    verdict,
+)
 
 STABLE: Final = "stable"
 FEATURES: Final = {
@@ -91,7 +102,7 @@ def _refusal(where: str, sentence: str, tag: str = MANAGEMENT, vhost: str | None
     *methods, path = where.split()
     purpose = "Refuse with 405: this cannot be done here."
     routes = tuple([Route(f"{method} {path}", purpose, vhost=vhost, body=False) for method in methods])
-    return Operation("", refuse, tag=tag, audited=False, routes=routes)
+    return Operation("", refuse, tag=tag, audited=False, routes=routes, asks="" if vhost is None else NODE)
 
 
 # Features
@@ -235,47 +246,47 @@ def _quorum_status(node: Node, request: ControlRequest) -> Answer:
     return [row]
 
 
-def _unchanged(where: str, purpose: str, run: Run) -> Operation:
+def _unchanged(where: str, purpose: str, run: Run, asks: str = NODE) -> Operation:
     """Return the row of a change that one node has made from the start."""
-    return Operation("", run, audited=False, routes=(Route(where, purpose, body=False, silent=True),))
+    return Operation("", run, audited=False, asks=asks, routes=(Route(where, purpose, body=False, silent=True),))
 
 
 MEMORY: Final = "/nodes/{node}/memory"
 ATTEMPTS: Final = "/auth/attempts/{node}"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("", _memory, tag=MONITORING, routes=(
+    looking("", _memory, tag=MONITORING, asks=NODE, routes=(
         Route(f"GET {MEMORY}", "Show the memory of the node by use, in bytes: that of messages, and all else."),
     )),
-    looking("", _memory_relative, tag=MONITORING, routes=(
+    looking("", _memory_relative, tag=MONITORING, asks=NODE, routes=(
         Route(f"GET {MEMORY}/relative", "Show the memory of the node by use, in percent of what the process has."),
     )),
-    looking("", _ets_memory, tag=MONITORING, routes=(
+    looking("", _ets_memory, tag=MONITORING, asks=NODE, routes=(
         Route(f"GET {MEMORY}/ets {MEMORY}/ets/relative {MEMORY}/ets/{{filter}} {MEMORY}/ets/{{filter}}/relative",
               "Show the memory of Erlang's tables: there are none."),
     )),
-    looking("", _attempts, tag=MONITORING, routes=(
+    looking("", _attempts, tag=MONITORING, asks=NODE, routes=(
         Route(f"GET {ATTEMPTS}", "Show the logins since the start, by protocol: accepted and refused."),
     )),
-    looking("", _attempts_by_source, tag=MONITORING, routes=(
+    looking("", _attempts_by_source, tag=MONITORING, asks=NODE, routes=(
         Route(f"GET {ATTEMPTS}/source", "List logins by address and user: none, for the audit log has them."),
     )),
-    looking("", lambda node, request: {"oauth_enabled": False}, tag=MANAGEMENT, routes=(
+    looking("", lambda node, request: {"oauth_enabled": False}, tag=MANAGEMENT, asks=NODE, routes=(
         Route("GET /auth", "Return how the console logs in: with a password, never by a redirect to an OAuth "
               "provider."),
     )),
-    looking("", lambda node, request: [{"javascript": "dispatcher.js"}], tag=MANAGEMENT, routes=(
+    looking("", lambda node, request: [{"javascript": "dispatcher.js"}], tag=MANAGEMENT, asks=NODE, routes=(
         Route("GET /extensions", "List the extensions of the management plugin: the API itself."),
     )),
-    looking("", _feature_flags, routes=(
+    looking("", _feature_flags, asks=NODE, routes=(
         Route("GET /feature-flags", "List the feature flags of RabbitMQ whose features Penstock has."),
     )),
     _unchanged("PUT /feature-flags/{name}/enable", "Enable a feature flag: each that Penstock has is enabled.",
                _enable_feature),
-    looking("", _deprecated_features, tag=MONITORING, routes=(
+    looking("", _deprecated_features, tag=MONITORING, asks=NODE, routes=(
         Route("GET /deprecated-features", "List the deprecated features of RabbitMQ: those that Penstock does not "
               "have, and those that stay."),
     )),
-    looking("", _none, tag=MONITORING, routes=(
+    looking("", _none, tag=MONITORING, asks=NODE, routes=(
         Route("GET /deprecated-features/used "
               "/federation-links /federation-links/{vhost} /federation-links/state/down "
               "/federation-links/{vhost}/state/down /shovels /shovels/{vhost} "
@@ -286,8 +297,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     _unchanged("POST /rebalance/queues", "Rebalance the leaders of queues: those of one node are balanced.",
                lambda node, request: {}),
     _unchanged("POST /vhosts/{vhost}/start/{node}", "Start a virtual host on a node: each that is there is started.",
-               _start_vhost),
-    looking("", _quorum_status, tag=MANAGEMENT, routes=(
+               _start_vhost, VHOST),
+    looking("", _quorum_status, tag=MANAGEMENT, asks=VHOST, routes=(
         Route("GET /queues/quorum/{vhost}/{name}/status", "Show the replicas of a quorum queue: one, which leads.",
               verdict=True),
     )),

@@ -15,7 +15,18 @@ from penstock.flow.work import Steps
 from penstock.management import blocked_overview, control_api, why
 from penstock.management.flow_log_records import answer_watch
 from penstock.management.node import Node, answer_reload
-from penstock.management.operation import Answer, Operation, Route, looking
+from penstock.management.operation import (
+    ALL,
+    CATALOGUE,
+    JOINED,
+    NODE,
+    VHOST,
+    Answer,
+    Choice,
+    Operation,
+    Route,
+    looking,
+)
 from penstock.management.redaction import answer_why
 from penstock.operations import (
     blocks,
@@ -24,6 +35,7 @@ from penstock.operations import (
     definitions_import,
     health,
     jobs,
+    joins,
     limits,
     lists,
     messages,
@@ -50,29 +62,56 @@ def _why(node: Node, request: ControlRequest) -> Answer | Steps[Answer]:
 
 def _everything_steps(node: Node, request: ControlRequest) -> Steps[Answer]:
     answer = yield from blocked_overview.of_everything_steps(node, request.vhost.name)
-    return _for_people(node, request, answer)
+    parts = answer.pop(blocked_overview.PARTS)
+    assert isinstance(parts, dict)
+    parts["jobs"] = jobs.sentences(node, request)
+    if JOINED in request.fields:
+        answer[JOINED] = _labelled(node, parts)
+    answer["sentences"] = _labelled(node, blocked_overview.composed(parts))
+    return answer
 
 
 def _for_people(node: Node, request: ControlRequest, answer: Row) -> Row:
     """Add sentences about jobs, and give connections the names that their clients gave them."""
     sentences = answer["sentences"]
     assert isinstance(sentences, list)
-    sentences = [*sentences, *jobs.sentences(node, request)]
-    answer["sentences"] = [labelled(sentence, node.connections) for sentence in sentences]
+    answer["sentences"] = _labelled(node, [*sentences, *jobs.sentences(node, request)])
     return answer
 
 
+def _labelled(node: Node, texts: object) -> object:
+    """Return texts, or an object of texts, with the names that clients gave their connections."""
+    if isinstance(texts, str):
+        return labelled(texts, node.connections)
+    if isinstance(texts, list):
+        return [_labelled(node, each) for each in texts]
+    return {name: _labelled(node, each) for name, each in texts.items()} if isinstance(texts, dict) else texts
+
+
+def _asks_of_kind(fields: Row) -> str:
+    """Return which brokers answer a list on the control exchange."""
+    kind = next((each for each in KINDS if each.name == fields.get("kind")), None)
+    if kind is not None and kind.copied:
+        return CATALOGUE
+    return ALL if fields.get("everywhere") is True or (kind is not None and kind.everywhere) else VHOST
+
+
+BY_QUEUE: Final = Choice((VHOST, ALL), lambda fields: ALL if fields.get("queue") is None else VHOST)
+BY_SUBJECT: Final = BY_QUEUE
+"""All are asked for connections and users, which any may have."""
+BY_KIND: Final = Choice((VHOST, CATALOGUE, ALL), lambda fields: _asks_of_kind(fields))
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *spark.OPERATIONS,
-    *lists.OPERATIONS,
-    looking("why", _why, why.SUBJECTS, tag=MANAGEMENT, routes=(
+    looking("list", lists.answer_list, lists.FIELDS, tag=MANAGEMENT, asks=BY_KIND, join=joins.LIST),
+    looking("why", _why, why.SUBJECTS, tag=MANAGEMENT, asks=BY_SUBJECT, join=joins.WHY,
+            routes=(
         Route("GET /penstock/why", "Explain why nothing moves, as `penstock why --json`: for a queue, connection, "
               "channel or user, or for all.", query=why.SUBJECTS, queried=True),
     )),
-    looking("watch", answer_watch, ("after", "queue"), tag=MONITORING),
-    looking("status", control_api.answer_status, tag=MONITORING),
+    looking("watch", answer_watch, ("after", "queue"), tag=MONITORING, asks=BY_QUEUE, join=joins.WATCH),
+    looking("status", control_api.answer_status, tag=MONITORING, asks=ALL, join=joins.STATUS),
     *top.OPERATIONS,
-    Operation("tls.reload", lambda node, request: answer_reload(node.certificates, request)),
+    Operation("tls.reload", lambda node, request: answer_reload(node.certificates, request), asks=NODE),
     *settings.OPERATIONS,
     *blocks.OPERATIONS,
     *connections.OPERATIONS,

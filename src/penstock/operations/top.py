@@ -21,7 +21,8 @@ from penstock.describe.table import Reading, Row, reading
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import Answer, Operation, looking
+from penstock.management.operation import ALL, VHOST, Answer, Choice, Operation, looking
+from penstock.operations import joins
 from penstock.texts import worded
 
 COUNT_MOST: Final = 500
@@ -152,6 +153,17 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[Answer]:
     }
 
 
+BY_QUEUE: Final = Choice(
+    (VHOST, ALL),
+    lambda fields: ALL if fields.get("everywhere") is True and not isinstance(fields.get("queue"), str) else VHOST,
+)
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("top", answer_top, ("order", "count", "prefix", "queue", "everywhere", "history"), tag=MONITORING),
+    looking(
+        "top",
+        answer_top,
+        ("order", "count", "prefix", "queue", "everywhere", "history"),
+        tag=MONITORING,
+        asks=BY_QUEUE,
+        join=joins.top_join(COUNT_MOST, COUNT_DEFAULT, HISTORIES_MOST),
+    ),
 )

@@ -30,7 +30,7 @@ from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route, looking
+from penstock.management.operation import CATALOGUE, Operation, Route, looking
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
 from penstock.operations.lists import listing, sampled, showing
@@ -396,26 +396,26 @@ def _row(node: Node, request: ControlRequest) -> Row | None:
 
 KIND: Final[ListKind] = ListKind(
     "users", lambda node, vhost: iter([(None, node.broker.access.users())]), USER, lambda user: user.name,
-    tag=ADMINISTRATOR, everywhere=True,
+    tag=ADMINISTRATOR, everywhere=True, copied=True,
 )  # fmt: skip
 _PASSWORD: Final = ("name", "password_hash", "hashing_algorithm", "scram_secret")
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("user.declare", declare_user, (*_PASSWORD, "tags", "new"), before=_before, routes=(
+    Operation("user.declare", declare_user, (*_PASSWORD, "tags", "new"), before=_before, asks=CATALOGUE, routes=(
         Route("PUT /users/{user}", "Add a user, or change its password and tags: 201 if it is new, 204 if it was "
               "there.", needed=("tags",), read=_by_path, silent=True),
     )),
-    Operation("user.password", set_password, _PASSWORD, before=_before),
-    Operation("user.tags", set_tags, ("name", "tags"), before=_before),
-    Operation("user.delete", delete_user, ("name",), before=_before, routes=(
+    Operation("user.password", set_password, _PASSWORD, before=_before, asks=CATALOGUE),
+    Operation("user.tags", set_tags, ("name", "tags"), before=_before, asks=CATALOGUE),
+    Operation("user.delete", delete_user, ("name",), before=_before, asks=CATALOGUE, routes=(
         Route("DELETE /users/{user}", "Delete a user, and close its connections.", read=_by_path, silent=True),
     )),
-    Operation("", _delete_users, ("users",), routes=(
+    Operation("", _delete_users, ("users",), asks=CATALOGUE, routes=(
         Route("POST /users/bulk-delete", "Delete users; names that are not there are passed over (as in RabbitMQ).",
               needed=("users",), silent=True),
     )),
-    looking("user.list", list_users, ("after", "count", "user")),
+    looking("user.list", list_users, ("after", "count", "user"), asks=CATALOGUE),
     listing(KIND, "GET /users", "List users."),
     listing(KIND, "GET /users/without-permissions", "List the users who may enter no virtual host.",
             _without_permissions),
-    showing("GET /users/{user}", "Show a user.", _row, ADMINISTRATOR),
+    showing("GET /users/{user}", "Show a user.", _row, ADMINISTRATOR, asks=CATALOGUE),
 )  # fmt: skip

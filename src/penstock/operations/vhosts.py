@@ -19,7 +19,7 @@ from penstock.flow.work import Steps, finish
 from penstock.logs.ids import CHANGED
 from penstock.management.jobs import VHOST, Subject
 from penstock.management.node import Node
-from penstock.management.operation import Operation, Route
+from penstock.management.operation import CATALOGUE, Operation, Route
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing, sampled, showing
@@ -294,17 +294,17 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     listing(VHOSTS, "GET /vhosts", "List virtual hosts."),
     showing("GET /vhosts/{vhost}", "Show a virtual host.",
             lambda node, request: VHOSTS.table.row(request.vhost, sampled(node, request)), ADMINISTRATOR),
-    Operation("vhost.declare", _declare, ("name",), before=_before, routes=(
+    Operation("vhost.declare", _declare, ("name",), before=_before, asks=CATALOGUE, routes=(
         Route("PUT /vhosts/{vhost}", "Create a virtual host: 201 if it is new, 204 if it exists. Description, tags and "
               "the like are kept.", read=_by_path, silent=True),
     )),
-    Operation("vhost.protect", _protect, ("name", "protected"), before=_before, routes=(
+    Operation("vhost.protect", _protect, ("name", "protected"), before=_before, asks=CATALOGUE, routes=(
         Route("POST /vhosts/{vhost}/deletion/protection", "Protect a virtual host from deletion.",
               read=_by_path, fixed={"protected": True}, silent=True),
         Route("DELETE /vhosts/{vhost}/deletion/protection", "Permit the deletion of a virtual host again.",
               read=_by_path, fixed={"protected": False}, silent=True),
     )),
-    Operation("vhost.delete", _delete, ("name",), before=_before, job=_deleted_subject, routes=(
+    Operation("vhost.delete", _delete, ("name",), before=_before, job=_deleted_subject, asks=CATALOGUE, routes=(
         Route("DELETE /vhosts/{vhost}", "Delete a virtual host with all its objects; its connections are closed.",
               read=_by_path, silent=True),
     )),

@@ -55,7 +55,7 @@ def test_names_of_artemis_are_known_and_minus_1_is_no_limit(house: House) -> Non
 
 
 def test_window_without_a_message_and_a_misspelt_property_are_refused(house: House) -> None:
-    with pytest.raises(PreconditionFailed, match="credit-window-messages=0"):
+    with pytest.raises(PreconditionFailed, match="credit-window-messages must be a whole number from 1, not 0"):
         house.queue("a", credit_window_messages=0)
     with pytest.raises(PreconditionFailed, match="did you mean credit-window-messages"):
         house.queue("a", credit_window_message=10)
