@@ -40,7 +40,7 @@ from penstock.settings.table import (
     shown,
 )
 
-MARKS: Final = ("capacity", "stop", "resume")
+MARKS: Final[tuple[str, ...]] = ("capacity", "stop", "resume")
 NO_LIMIT: Final = "no limit"
 FOLLOWS: Final = "follows from the capacity"
 ROOM: Final = "the capacity less room for what is in flight, by default; at least half of it"

@@ -38,7 +38,7 @@ class Author(NamedTuple):
         return f"user {self.user}" if self.user else f"vhost {self.vhost}"
 
 
-OTHERS: Final = Author("", "")
+OTHERS: Final[Author] = Author("", "")
 
 
 class EventSum:

@@ -50,7 +50,7 @@ UNCONFIRMED: Final = "unconfirmed"
 """Outcomes of a withheld confirm: sent, at its deadline with the gate still closed, or never; its session has ended."""
 SESSION_CLOSED: Final = "session-closed"
 """Cause of a hold that was dropped because another one was refused at its deadline, without a confirm to say so."""
-SESSION_ENDS: Final = frozenset(("ended", "reset", "linger-bound", "unconfirmed", SESSION_CLOSED))
+SESSION_ENDS: Final[frozenset[str]] = frozenset(("ended", "reset", "linger-bound", "unconfirmed", SESSION_CLOSED))
 """Causes of a dropped one (see held.py); others refuse."""
 
 

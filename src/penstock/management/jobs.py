@@ -36,9 +36,9 @@ HELD: Final = "held"
 DONE: Final = "done"
 FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
-STATES: Final = (WAITING, RUNNING, HELD, DONE, FAILED, CANCELLED)
+STATES: Final[tuple[str, ...]] = (WAITING, RUNNING, HELD, DONE, FAILED, CANCELLED)
 """States of a job; the last three are final."""
-ENDS: Final = {DONE: "is done", FAILED: "has failed", CANCELLED: "was cancelled"}
+ENDS: Final[dict[str, str]] = {DONE: "is done", FAILED: "has failed", CANCELLED: "was cancelled"}
 """Words of sentences about final states."""
 KEPT_MOST: Final = 100
 """Most finished jobs that are kept; the oldest is forgotten."""

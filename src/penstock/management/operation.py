@@ -110,9 +110,9 @@ class Choice(NamedTuple):
     choose: Callable[[Row], str]
 
 
-BY_VHOST: Final = Choice((VHOST, ALL), lambda fields: VHOST if "vhost" in fields else ALL)
+BY_VHOST: Final[Choice] = Choice((VHOST, ALL), lambda fields: VHOST if "vhost" in fields else ALL)
 """For paths of HTTP with a virtual host, and without."""
-BY_EVERYWHERE: Final = Choice((VHOST, ALL), lambda fields: ALL if fields.get("everywhere") is True else VHOST)
+BY_EVERYWHERE: Final[Choice] = Choice((VHOST, ALL), lambda fields: ALL if fields.get("everywhere") is True else VHOST)
 
 
 class Asked(NamedTuple):

@@ -23,7 +23,7 @@ class ProcessSample(NamedTuple):
     processors: int = 1
 
 
-NO_SAMPLE: Final = ProcessSample()
+NO_SAMPLE: Final[ProcessSample] = ProcessSample()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -64,7 +64,7 @@ def _check_scope(request: ControlRequest, scope: str, name: str) -> None:
     check_tag(request.access, ADMINISTRATOR, f"an operator's command on {scope} '{name}'")
 
 
-BY_SCOPE: Final = Choice((OWNER, ALL), lambda fields: OWNER if QUEUE in fields or ADDRESS in fields else ALL)
+BY_SCOPE: Final[Choice] = Choice((OWNER, ALL), lambda fields: OWNER if QUEUE in fields or ADDRESS in fields else ALL)
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("block", block, (*SCOPES, "reason"), tag=POLICYMAKER, asks=BY_SCOPE, join=joins.FIRST, routes=(
         Route("POST /penstock/block", "Close the operator's gate of a queue, address, virtual host, user or "

@@ -71,9 +71,9 @@ METHODS: Final = frozenset(
     f"{noun}.{verb}" for noun in ("queue", "exchange") for verb in ("declare", "delete", "bind", "unbind", "purge")
 )
 """Operations that are methods of AMQP 0-9-1, which every client has."""
-EVERYWHERE: Final = Field("everywhere", "List all virtual hosts, not only the one in --url.", bool)
-ARGUMENTS: Final = Field("arguments", metavar="[ARG=VALUE]...", many=True, required=False, read=pairs)
-DURABLE: Final = Field(
+EVERYWHERE: Final[Field] = Field("everywhere", "List all virtual hosts, not only the one in --url.", bool)
+ARGUMENTS: Final[Field] = Field("arguments", metavar="[ARG=VALUE]...", many=True, required=False, read=pairs)
+DURABLE: Final[Field] = Field(
     "durable",
     "Keep the object over restarts of the broker, or not.",
     bool,
@@ -82,7 +82,7 @@ DURABLE: Final = Field(
 )
 AUTO_DELETE: Final = Field("auto_delete", "Delete the object with its last consumer or binding.", bool)
 IF_UNUSED: Final = Field("if_unused", "Delete the object only if it is unused.", bool)
-DETACH: Final = Field("detach", "Do not wait for the end: print the number of the job.", bool)
+DETACH: Final[Field] = Field("detach", "Do not wait for the end: print the number of the job.", bool)
 IN_ALL: Final = Field("everywhere", "In all virtual hosts, not only in the one in --url.", bool)
 
 
@@ -268,7 +268,7 @@ TOPOLOGY: Final = (
 # Settings by pattern and the operator's gate, for each noun that has them
 
 
-EXAMPLES: Final = {
+EXAMPLES: Final[dict[str, str]] = {
     "queue": "capacity-messages=10000 stop-percent=60",
     "address": "capacity-bytes=64MiB",
     "vhost": "hold-deadline=30s",
@@ -315,10 +315,10 @@ def _changed(given: Given, answer: Answer) -> Iterable[str]:
     return [" ".join(part for part in parts if part), *answer["sentences"]]
 
 
-PLACED: Final = ("queue", "address")
+PLACED: Final[tuple[str, ...]] = ("queue", "address")
 """Scopes of objects in virtual hosts."""
 EACH: Final = ("connection", "producer")
-OF_EACH: Final = (
+OF_EACH: Final[tuple[Field, ...]] = (
     Field("each_connection", "Of each of the user's connections, not of all together.", bool),
     Field("each_producer", "Of each of its producers: channels, and links that send.", bool),
 )
@@ -435,7 +435,7 @@ OBJECTS: Final = tuple(
 # Policies
 
 APPLY_TO: Final = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
-OPERATOR: Final = Field("operator", "Take operator policies.", bool, hidden=True)
+OPERATOR: Final[Field] = Field("operator", "Take operator policies.", bool, hidden=True)
 
 
 def _policy_set(given: Given, answer: Answer) -> Iterable[str]:

@@ -28,16 +28,16 @@ from penstock.operations.definitions_kinds import defined_sections
 from penstock.operations.users import exported_user
 from penstock.settings.table import SettingValue
 
-USERS: Final = ("users", "permissions", "topic_permissions")
-SECTIONS: Final = (
+USERS: Final[tuple[str, ...]] = ("users", "permissions", "topic_permissions")
+SECTIONS: Final[tuple[str, ...]] = (
     *("vhosts", *USERS, "parameters", "global_parameters", "policies", "settings"),
     *("queues", "exchanges", "bindings"),
 )
 X_OVERFLOW: Final = "x-overflow"
 """Argument of a queue that RabbitMQ refuses with a value that it does not know; it ignores arguments of ours."""
-FOR_ALL: Final = ("vhosts", *USERS, "global_parameters", "settings")
+FOR_ALL: Final[tuple[str, ...]] = ("vhosts", *USERS, "global_parameters", "settings")
 """Sections of an export of all virtual hosts only."""
-OF_HOSTS: Final = ("vhosts", "parameters", "policies", "queues", "exchanges", "bindings")
+OF_HOSTS: Final[tuple[str, ...]] = ("vhosts", "parameters", "policies", "queues", "exchanges", "bindings")
 """Sections of which each of several brokers has the entries of its virtual hosts."""
 EXPORTED_AT_ONCE: Final = 10
 """Items that are made plain data per step."""
@@ -176,8 +176,8 @@ def definition(values: dict[str, SettingValue]) -> Row:
     return {value.alias: plain(value.raw) for value in values.values()}
 
 
-COMMON: Final = ("vhost", "name", "durable", "auto_delete", "arguments")
-BOUND: Final = ("vhost", "source", "destination", "destination_type", "routing_key", "arguments")
+COMMON: Final[tuple[str, ...]] = ("vhost", "name", "durable", "auto_delete", "arguments")
+BOUND: Final[tuple[str, ...]] = ("vhost", "source", "destination", "destination_type", "routing_key", "arguments")
 
 
 def _declared(table: Table[Any], paths: Iterable[str]) -> Callable[[Any], Row]:
@@ -265,7 +265,7 @@ def _of_path(fields: Row) -> Row:
     return {"whole": fields["whole"], "everywhere": "vhost" not in fields, "for_rabbitmq": reader == RABBITMQ}
 
 
-PAGE_FIELDS: Final = ("section", "after", "count", "everywhere", "for_rabbitmq")
+PAGE_FIELDS: Final[tuple[str, ...]] = ("section", "after", "count", "everywhere", "for_rabbitmq")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("definitions.export", export, PAGE_FIELDS, how=LOOKS, asks=BY_EVERYWHERE,
               join=joins.export_join(OF_HOSTS), routes=(

@@ -49,7 +49,7 @@ from penstock.operations.definitions_parser import (
 from penstock.operations.topology import WrongArguments
 from penstock.texts import joined
 
-FIELDS: Final = ("definitions", "everywhere", "dry_run", "skip", "skip_refused", "streams_as_queues")
+FIELDS: Final[tuple[str, ...]] = ("definitions", "everywhere", "dry_run", "skip", "skip_refused", "streams_as_queues")
 LEFT_TOLD: Final = 5
 """Most remaining items that an error names."""
 NOTES_TOLD: Final = 100
@@ -58,7 +58,7 @@ SHAPE_WORK: Final = 10
 """Units of work to write down an outcome."""
 LOOK_WORK: Final = 5
 """Units of work to look at what an entry names."""
-LOST: Final = {
+LOST: Final[dict[str, str]] = {
     "x-dead-letter-exchange": "dead letters are lost",
     "dead-letter-exchange": "dead letters are lost",
     "alternate-exchange": "what reaches no queue is lost",
@@ -99,7 +99,7 @@ class ImportOptions(NamedTuple):
     streams_as_queues: bool = False
 
 
-EVERYTHING: Final = ImportOptions()
+EVERYTHING: Final[ImportOptions] = ImportOptions()
 
 
 def import_steps(
@@ -463,7 +463,7 @@ def _named_in(entries: list[Entry], text: str) -> Entry | None:
 # Over HTTP
 
 
-FLAGS: Final = ("dry_run", "skip_refused", "streams_as_queues")
+FLAGS: Final[tuple[str, ...]] = ("dry_run", "skip_refused", "streams_as_queues")
 
 
 def read_query(fields: Row) -> Row:

@@ -62,9 +62,9 @@ class Section:
         """Component of the parameters that RabbitMQ exports this kind as; empty for a section of its own."""
 
 
-SECRET: Final = ("users", "parameters", "global_parameters")
+SECRET: Final[tuple[str, ...]] = ("users", "parameters", "global_parameters")
 """Sections with passwords, which no error shows."""
-HEAD: Final = (
+HEAD: Final[tuple[str, ...]] = (
     "rabbit_version",
     "rabbitmq_version",
     "rabbitmq_definition_format",

@@ -12,7 +12,7 @@ from penstock.errors import AccessRefused, PreconditionFailed
 from penstock.management.node import Node
 from penstock.management.operation import ANYWHERE, NODE, VHOST, Operation, Route, Run, looking, verdict
 
-PROTOCOLS: Final = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
+PROTOCOLS: Final[tuple[str, ...]] = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 UNITS_S: Final = {"days": 86_400, "weeks": 7 * 86_400, "months": 365 * 7_200, "years": 365 * 86_400}
 """Units of `certificate-expiration` in seconds; a month is a twelfth of a year."""
 NUMBER_MOST: Final = 9

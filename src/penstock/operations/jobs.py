@@ -45,7 +45,7 @@ def cancel_job(node: Node, request: ControlRequest) -> Row:
     return node.jobs.row(job)
 
 
-STATE: Final = Choices(STATES, folded=False)
+STATE: Final[Choices] = Choices(STATES, folded=False)
 
 
 def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:

@@ -122,7 +122,7 @@ def _rank(error: BrokerError) -> int:
     return 1 if isinstance(error, AccessRefused) else 0
 
 
-FIRST: Final = Join(_same, _first)
+FIRST: Final[Join] = Join(_same, _first)
 """For one object that any broker may have, such as a connection, and for changes of what all have."""
 
 
@@ -157,7 +157,7 @@ def _time_or_sum(name: str, values: list[object]) -> object:
     return values[0] if name == "timestamp" else _sum(values)
 
 
-SUMMED: Final = ("message_stats", "queue_totals", "object_totals", "churn_rates")
+SUMMED: Final[tuple[str, ...]] = ("message_stats", "queue_totals", "object_totals", "churn_rates")
 """Fields of the overview that are sums over virtual hosts."""
 
 
@@ -167,7 +167,7 @@ def _overview(asked: Asked, answers: list[Answered]) -> Answer:
     return {**rows[0], **summed} if rows else None
 
 
-OVERVIEW: Final = Join(_same, _overview)
+OVERVIEW: Final[Join] = Join(_same, _overview)
 
 
 def _history(asked: Asked, answers: list[Answered]) -> Answer:
@@ -191,7 +191,7 @@ def _newest_first_sum(lists: list[list[object]]) -> list[object]:
     return summed[::-1]
 
 
-HISTORY: Final = Join(_same, _history)
+HISTORY: Final[Join] = Join(_same, _history)
 
 
 # Lists
@@ -356,7 +356,7 @@ def list_join(kind: ListKind) -> Join:
     )
 
 
-LIST: Final = Join(
+LIST: Final[Join] = Join(
     lambda asked: _spread_list(asked, _kind_of(asked)),
     lambda asked, answers: _join_list(asked, answers, _kind_of(asked)),
 )
@@ -411,10 +411,10 @@ def _by_time_asked(rows: list[object]) -> list[object]:
     return [*sorted(jobs, key=lambda row: _number_at(row, "asked_at"))]
 
 
-POLICIES: Final = _named("policies", lambda rows: rows)
-PARAMETERS: Final = _named("parameters", _of_hosts_first)
-SETTINGS: Final = _named("settings", _by_pattern)
-JOBS: Final = _named("jobs", _by_time_asked)
+POLICIES: Final[Join] = _named("policies", lambda rows: rows)
+PARAMETERS: Final[Join] = _named("parameters", _of_hosts_first)
+SETTINGS: Final[Join] = _named("settings", _by_pattern)
+JOBS: Final[Join] = _named("jobs", _by_time_asked)
 """Jobs in the order in which they were asked for. Their numbers are each broker's own."""
 
 
@@ -422,7 +422,7 @@ def _settings_or_one(asked: Asked, answers: list[Answered]) -> Answer:
     return (SETTINGS if asked.fields.get("scope") is None else FIRST).join(asked, answers)
 
 
-SETTINGS_OR_ONE: Final = Join(_same, _settings_or_one)
+SETTINGS_OR_ONE: Final[Join] = Join(_same, _settings_or_one)
 
 
 def _changed_settings(asked: Asked, answers: list[Answered]) -> Answer:
@@ -443,9 +443,9 @@ def _changed_settings(asked: Asked, answers: list[Answered]) -> Answer:
     return joined
 
 
-OF_HOSTS: Final = ("queue", "address", "vhost")
+OF_HOSTS: Final[tuple[str, ...]] = ("queue", "address", "vhost")
 """Scopes whose objects one broker has; users are known to all."""
-CHANGED_SETTINGS: Final = Join(_marked, _changed_settings)
+CHANGED_SETTINGS: Final[Join] = Join(_marked, _changed_settings)
 
 
 # Displays of all
@@ -536,7 +536,7 @@ def _pools(rows: list[Row]) -> list[Row]:
     return joined
 
 
-STATUS: Final = Join(_same, _status)
+STATUS: Final[Join] = Join(_same, _status)
 
 
 def _why(asked: Asked, answers: list[Answered]) -> Answer:
@@ -607,7 +607,7 @@ def _why_user(answers: list[Answered]) -> Answer:
     }
 
 
-WHY: Final = Join(_marked, _why)
+WHY: Final[Join] = Join(_marked, _why)
 
 
 # One page after another
@@ -627,7 +627,7 @@ def _records(asked: Asked, answers: list[Answered]) -> Answer:
     return {"items": [*items], "next": [row["next"] for row in rows]}
 
 
-WATCH: Final = Join(_spread_records, _records)
+WATCH: Final[Join] = Join(_spread_records, _records)
 
 
 def export_join(own: tuple[str, ...]) -> Join:

@@ -22,7 +22,7 @@ from penstock.operations.users import USERS_A_UNIT, asked_users, read_limits
 from penstock.settings.kind import NUMBER_MOST, OBJECT, Number
 from penstock.texts import printable
 
-LIMIT: Final = Number(least=-NUMBER_MOST, also="a negative one for no limit")
+LIMIT: Final[Number] = Number(least=-NUMBER_MOST, also="a negative one for no limit")
 
 
 def set_limits(node: Node, request: ControlRequest) -> Row:
@@ -140,10 +140,10 @@ def _none(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
     return iter(())
 
 
-USER_LIMITS: Final = ListKind(
+USER_LIMITS: Final[ListKind] = ListKind(
     "user-limits", _none, PLAIN, lambda row: str(row["user"]), fifths=5 * ROW_WORK, name_at=("user",)
 )
-HOST_LIMITS: Final = ListKind(
+HOST_LIMITS: Final[ListKind] = ListKind(
     "vhost-limits", _none, PLAIN, lambda row: str(row["vhost"]), fifths=5 * ROW_WORK, name_at=("vhost",)
 )
 SET: Final = "Set a limit of a {}; a negative value removes it."

@@ -77,7 +77,7 @@ from penstock.management.operation import (
 from penstock.operations import joins
 from penstock.texts import nearest, worded
 
-FIELDS: Final = (
+FIELDS: Final[tuple[str, ...]] = (
     *("kind", "after", "count", "everywhere", "columns", "sort", "reverse"),
     *("named", "regex", "filters", "page", "page_size", "rates", "lengths"),
 )
@@ -94,7 +94,7 @@ SEARCH_UNITS: Final = LOOKED_AT_ONCE // 2
 """Units of work to search so many names for a text."""
 EXPRESSION_WORK: Final = 40
 """Units of work to match a name with an expression: RE2 takes up to half a millisecond."""
-OPTIONAL: Final = ("policy", "operator_policy", "effective_policy_definition", "backing_queue_status")
+OPTIONAL: Final[tuple[str, ...]] = ("policy", "operator_policy", "effective_policy_definition", "backing_queue_status")
 """Fields that the broker leaves out where there is nothing to tell, and that no table names."""
 SAMPLED: Final = 100
 """Objects of which one has a column that no table names."""

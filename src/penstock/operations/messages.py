@@ -46,7 +46,7 @@ BASE64_AT_ONCE: Final = 256 * 1024
 """Characters of a payload decoded per slice: four make three bytes."""
 NUMBERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64) - 1}
 """Largest value of each numeric property (those of AMQP 0-9-1, section 1.8.1)."""
-TEXTS: Final = (*TEXT_PROPERTIES, "cluster_id")
+TEXTS: Final[tuple[str, ...]] = (*TEXT_PROPERTIES, "cluster_id")
 STRING: Final = "string"
 BASE64: Final = "base64"
 """Encodings of payloads."""
@@ -120,7 +120,12 @@ def _properties(given: ControlRequest) -> Properties:
     return properties
 
 
-ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
+ACK_MODES: Final[tuple[str, ...]] = (
+    "ack_requeue_true",
+    "ack_requeue_false",
+    "reject_requeue_true",
+    "reject_requeue_false",
+)
 MESSAGES_MOST: Final = 1000
 BYTES_MOST: Final = 4 * 1024 * 1024
 """Most messages, and most bytes of bodies, in one answer: it ends before the message that exceeds one of them."""
@@ -378,8 +383,8 @@ class Taking:
         broker.gates.counts_of_user(self._user).add(counts)
 
 
-PUBLISHED: Final = ("properties", "routing_key", "payload", "payload_encoding")
-TAKEN: Final = ("ackmode", "count", "encoding")
+PUBLISHED: Final[tuple[str, ...]] = ("properties", "routing_key", "payload", "payload_encoding")
+TAKEN: Final[tuple[str, ...]] = ("ackmode", "count", "encoding")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("", publish, PUBLISHED, tag=MANAGEMENT, permissions=("write exchange", "write topic"), audited=False,
               routes=(

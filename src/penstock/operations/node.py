@@ -21,7 +21,7 @@ from penstock.management.operation import ALL, CATALOGUE, NODE, Answer, Operatio
 from penstock.operations import joins
 from penstock.operations.parameters import cluster_name_of
 
-PLUGINS: Final = ("rabbitmq_management", "rabbitmq_prometheus")
+PLUGINS: Final[tuple[str, ...]] = ("rabbitmq_management", "rabbitmq_prometheus")
 """RabbitMQ's names of plugins whose features Penstock always has."""
 NO_ERLANG: Final = "0"
 """Version of Erlang in the overview: typed readers want one."""
@@ -31,7 +31,7 @@ PROCESSES: Final = 1_048_576
 """Erlang's default bound of processes."""
 RETAINED_S: Final = tuple([round(slots * entries * SLOT_S) for slots, entries in TIERS])
 """Seconds of each tier of samples."""
-SAMPLED: Final = ("msg_rates_age", "msg_rates_incr", "lengths_age", "lengths_incr")
+SAMPLED: Final[tuple[str, ...]] = ("msg_rates_age", "msg_rates_incr", "lengths_age", "lengths_incr")
 """RabbitMQ's parameters for samples of rates and of lengths."""
 
 

@@ -33,7 +33,7 @@ from penstock.operations.lists import listing
 from penstock.operations.upstreams import check_upstream
 
 KEPT: Final = "it has no effect here; kept, and exported again"
-LISTED_APART: Final = ("vhost-limits", "policy", "operator_policy")
+LISTED_APART: Final[tuple[str, ...]] = ("vhost-limits", "policy", "operator_policy")
 """Components of RabbitMQ that have paths of their own."""
 
 
@@ -185,7 +185,7 @@ GLOBAL_KIND: Final[ListKind] = ListKind(
     "global-parameters", lambda node, vhost: iter([(None, [*node.broker.table.parameters.global_ones()])]), TABLE,
     lambda parameter: parameter.name, tag=POLICYMAKER, everywhere=True, fifths=5 * ROW_WORK, copied=True,
 )  # fmt: skip
-OF_HOST_OR_ALL: Final = Choice((VHOST, CATALOGUE), lambda fields: VHOST if "vhost" in fields else CATALOGUE)
+OF_HOST_OR_ALL: Final[Choice] = Choice((VHOST, CATALOGUE), lambda fields: VHOST if "vhost" in fields else CATALOGUE)
 """Those of a component belong to a virtual host, and global ones to none."""
 ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
 OPERATIONS: Final[tuple[Operation, ...]] = (

@@ -197,19 +197,19 @@ TOPICS: Final[Definitions] = Definitions(
     check=lambda node, entry, value, planned: value.check(*_check_user(node, entry, planned), entry.text("exchange")),
     left_out=lambda node, entry: in_file(node, entry.text("user")),
 )
-OF_USERS: Final = ListKind(
+OF_USERS: Final[ListKind] = ListKind(
     "permissions",
     lambda node, vhost: _permissions(node, node.broker.access.users(), None if vhost is None else vhost.name),
     PLAIN, lambda row: str(row["user"]), tag=ADMINISTRATOR, fifths=5 * ROW_WORK, copied=True, name_at=("user",),
 )  # fmt: skip
-TOPICS_OF_USERS: Final = ListKind(
+TOPICS_OF_USERS: Final[ListKind] = ListKind(
     "topic-permissions",
     lambda node, vhost: _topics(node.broker.access.users(), None if vhost is None else vhost.name),
     PLAIN, lambda row: str(row["user"]), tag=ADMINISTRATOR, fifths=5 * ROW_WORK, copied=True, name_at=("user",),
 )  # fmt: skip
 KINDS: Final[tuple[ListKind, ...]] = (OF_USERS, TOPICS_OF_USERS)
 ONE: Final = "permissions/{vhost}/{user}"
-FIELDS: Final = ("user", "vhost")
+FIELDS: Final[tuple[str, ...]] = ("user", "vhost")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("permission.set", set_permission, (*FIELDS, "configure", "write", "read"), before=_permission_before,
               asks=CATALOGUE, routes=(

@@ -29,7 +29,7 @@ from penstock.operations.definitions_kinds import Definitions, Together, check_v
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
 
-FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
+FIELDS: Final[tuple[str, ...]] = ("pattern", "definition", "priority", "apply-to")
 
 
 def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
@@ -129,7 +129,7 @@ def _put_back(node: Node, values: list[tuple[Policy, Policy | None]]) -> Steps[o
     return change_policies_steps(node.broker, [PolicyChange(policy, before) for policy, before in there])
 
 
-POLICIES: Final = Section(
+POLICIES: Final[Section] = Section(
     "policies",
     "name pattern definition",
     texts="name vhost pattern apply-to",

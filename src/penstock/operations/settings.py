@@ -57,11 +57,11 @@ from penstock.settings.read import check_scope, read_pattern, read_settings, set
 from penstock.settings.table import DEFAULT, FOREIGN_BYTES, SCOPES, WITHOUT_BURST, SettingValue, shown
 from penstock.texts import worded
 
-USERS: Final = ("user", "connection", "producer")
+USERS: Final[tuple[str, ...]] = ("user", "connection", "producer")
 """Scopes whose patterns match names of users."""
 RESERVED: Final = "amq."
 """Beginning of names of exchanges that nobody may declare."""
-EACH: Final = ("connection", "producer")
+EACH: Final[tuple[str, ...]] = ("connection", "producer")
 """Scopes of what each connection, or each producer, of a user may do."""
 SHOWN: Final = tuple(scope for scope in SCOPES if scope != "producer")
 """Scopes with objects that can be named."""
@@ -515,16 +515,18 @@ def _listed_or_shown(node: Node, request: ControlRequest) -> Answer | Steps[Answ
     return show(node, request.part({"user": name, "each": scope} if scope == "producer" else {str(scope): name}))
 
 
-OF_VHOST: Final = ("queue", "address")
+OF_VHOST: Final[tuple[str, ...]] = ("queue", "address")
 """Scopes of objects of a virtual host."""
-BY_SHOWN: Final = Choice((VHOST, ALL), lambda fields: VHOST if any(each in fields for each in OF_VHOST) else ALL)
-BY_LISTED: Final = Choice(
+BY_SHOWN: Final[Choice] = Choice(
+    (VHOST, ALL), lambda fields: VHOST if any(each in fields for each in OF_VHOST) else ALL
+)
+BY_LISTED: Final[Choice] = Choice(
     (VHOST, ALL),
     lambda fields: (
         VHOST if fields.get("scope", OF_VHOST[0]) in OF_VHOST and fields.get("everywhere") is not True else ALL
     ),
 )
-BY_PATTERN: Final = BY_LISTED
+BY_PATTERN: Final[Choice] = BY_LISTED
 """Patterns of queues and addresses of one virtual host; all others count for all of it."""
 OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("show", show, (*SHOWN, "each"), tag=MANAGEMENT, asks=BY_SHOWN, join=joins.FIRST),

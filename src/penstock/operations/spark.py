@@ -18,11 +18,11 @@ from penstock.management.redaction import redact
 from penstock.operations.lists import listing
 from penstock.ranges.service import RangeService
 
-_HOLDER: Final = ("cursor", "token")
-_LEASE: Final = ("lease", "token")
-_BATCH: Final = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery", "spread")
-_READ: Final = ("read queue",)
-_PUBLISH: Final = ("write exchange", "write topic")
+_HOLDER: Final[tuple[str, ...]] = ("cursor", "token")
+_LEASE: Final[tuple[str, ...]] = ("lease", "token")
+_BATCH: Final[tuple[str, ...]] = ("query", "batch", "run", "write", "exchange", "routing_key", "delivery", "spread")
+_READ: Final[tuple[str, ...]] = ("read queue",)
+_PUBLISH: Final[tuple[str, ...]] = ("write exchange", "write topic")
 
 
 Asked = Callable[[RangeService], Callable[[ControlRequest], Answer | Steps[Answer]]]

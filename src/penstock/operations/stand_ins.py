@@ -41,7 +41,7 @@ FEATURES: Final = {
     "virtual_host_metadata": "Virtual hosts have a description and tags",
 }
 """RabbitMQ's names of features that Penstock always has."""
-NOT_OF_PENSTOCK: Final = (
+NOT_OF_PENSTOCK: Final[tuple[str, ...]] = (
     *("connection_readers", "connection_writers", "connection_channels", "connection_other", "quorum_queue_procs"),
     *("quorum_queue_dlx_procs", "stream_queue_procs", "stream_queue_replica_reader_procs"),
     *("stream_queue_coordinator_procs", "plugins", "metadata_store", "metrics", "mgmt_db", "mnesia", "quorum_ets"),
@@ -49,13 +49,13 @@ NOT_OF_PENSTOCK: Final = (
     "reserved_unallocated",
 )
 """RabbitMQ's names of parts of Erlang's memory, which are 0 here: typed clients need each of them."""
-REMOVED: Final = {
+REMOVED: Final[dict[str, str]] = {
     "amqp_address_v1": "AMQP 1.0 address format version 1 is not served: addresses are /queues/... and /exchanges/...",
     "classic_queue_mirroring": "Classic mirrored queues are not served: there is one node",
     "ram_node_type": "RAM nodes are not served: there is one node",
 }
 """RabbitMQ's names of deprecated features that Penstock does not have."""
-PERMITTED: Final = {
+PERMITTED: Final[dict[str, str]] = {
     "global_qos": "A prefetch of a whole channel (basic.qos with global=true)",
     "transient_nonexcl_queues": "Queues that are neither durable nor exclusive",
 }

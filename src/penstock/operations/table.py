@@ -96,10 +96,10 @@ def _asks_of_kind(fields: Row) -> str:
     return ALL if fields.get("everywhere") is True or (kind is not None and kind.everywhere) else VHOST
 
 
-BY_QUEUE: Final = Choice((VHOST, ALL), lambda fields: ALL if fields.get("queue") is None else VHOST)
-BY_SUBJECT: Final = BY_QUEUE
+BY_QUEUE: Final[Choice] = Choice((VHOST, ALL), lambda fields: ALL if fields.get("queue") is None else VHOST)
+BY_SUBJECT: Final[Choice] = BY_QUEUE
 """All are asked for connections and users, which any may have."""
-BY_KIND: Final = Choice((VHOST, CATALOGUE, ALL), lambda fields: _asks_of_kind(fields))
+BY_KIND: Final[Choice] = Choice((VHOST, CATALOGUE, ALL), lambda fields: _asks_of_kind(fields))
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *spark.OPERATIONS,
     looking("list", lists.answer_list, lists.FIELDS, tag=MANAGEMENT, asks=BY_KIND, join=joins.LIST),

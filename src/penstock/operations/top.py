@@ -153,7 +153,7 @@ def answer_top(node: Node, request: ControlRequest) -> Steps[Answer]:
     }
 
 
-BY_QUEUE: Final = Choice(
+BY_QUEUE: Final[Choice] = Choice(
     (VHOST, ALL),
     lambda fields: ALL if fields.get("everywhere") is True and not isinstance(fields.get("queue"), str) else VHOST,
 )

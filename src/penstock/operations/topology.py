@@ -54,7 +54,7 @@ KINDS: Final = {"q": QUEUE, "e": EXCHANGE}
 """Kinds of destinations, as paths have them."""
 NO_KIND: Final = "no kind '{}' of destinations; there are q (queues) and e (exchanges)"
 STREAM: Final = "stream"
-STREAM_ARGUMENTS: Final = (
+STREAM_ARGUMENTS: Final[tuple[str, ...]] = (
     "x-max-age",
     "x-stream-max-segment-size-bytes",
     "x-stream-filter-size-bytes",
@@ -492,8 +492,8 @@ QUEUES: Final = "/queues/{vhost}/{name}"
 EXCHANGES: Final = "/exchanges/{vhost}/{name}"
 BINDINGS: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 DECLARED: Final = "201 if it is new, 204 if an equal one exists."
-FLAGS: Final = ("durable", "auto_delete", "internal", "if-unused", "if-empty")
-_BIND: Final = ("write queue", "read exchange", "read topic")
+FLAGS: Final[tuple[str, ...]] = ("durable", "auto_delete", "internal", "if-unused", "if-empty")
+_BIND: Final[tuple[str, ...]] = ("write queue", "read exchange", "read topic")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("", put_queue, ("durable", "auto_delete", "arguments"), tag=MANAGEMENT, permissions=("configure queue",),
               routes=(Route(f"PUT {QUEUES}", f"Declare a queue: {DECLARED}", flags=FLAGS, silent=True),)),

@@ -14,7 +14,7 @@ from penstock.settings.kind import FLAG, INVALID, OBJECT, REAL, TEXT, Choices, K
 
 UPSTREAM: Final = "federation-upstream"
 """Component of the parameters."""
-SCHEMES: Final = ("amqp:", "amqps:")
+SCHEMES: Final[tuple[str, ...]] = ("amqp:", "amqps:")
 NUMBERS: Final = "prefetch-count reconnect-delay max-hops expires message-ttl"
 KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("exchange", "queue", "consumer-tag"), TEXT),
@@ -26,9 +26,9 @@ KINDS: Final[dict[str, Kind]] = {
     "channel-use-mode": Choices(("multiple", "single"), folded=False),
 }
 """Kind of the value of a key."""
-OLD: Final = ("ha-policy",)
+OLD: Final[tuple[str, ...]] = ("ha-policy",)
 """Keys of former versions, which every value passes."""
-KEYS: Final = ("uri", *sorted([*OLD, *KINDS]))
+KEYS: Final[tuple[str, ...]] = ("uri", *sorted([*OLD, *KINDS]))
 
 
 def check_upstream(parameter: Parameter) -> None:

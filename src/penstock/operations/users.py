@@ -398,7 +398,7 @@ KIND: Final[ListKind] = ListKind(
     "users", lambda node, vhost: iter([(None, node.broker.access.users())]), USER, lambda user: user.name,
     tag=ADMINISTRATOR, everywhere=True, copied=True,
 )  # fmt: skip
-_PASSWORD: Final = ("name", "password_hash", "hashing_algorithm", "scram_secret")
+_PASSWORD: Final[tuple[str, ...]] = ("name", "password_hash", "hashing_algorithm", "scram_secret")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("user.declare", declare_user, (*_PASSWORD, "tags", "new"), before=_before, asks=CATALOGUE, routes=(
         Route("PUT /users/{user}", "Add a user, or change its password and tags: 201 if it is new, 204 if it was "

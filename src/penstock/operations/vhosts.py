@@ -30,7 +30,7 @@ DELETION_WORK: Final = 25
 """Units of work per queue or exchange that is deleted with its virtual host."""
 NAME_OCTETS: Final = 255
 """Longest name: connection.open carries it as a short string (AMQP 0-9-1 section 1.4.2.7)."""
-PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
+PREDECLARED_NAMES: Final[frozenset[str]] = frozenset([name for name, _ in PREDECLARED])
 
 
 def declare_vhost(node: Node, name: str) -> bool:
@@ -140,7 +140,7 @@ def _forget_steps(node: Node, vhost: VirtualHost) -> Steps[None]:
 
 PROTECTED: Final = "protected_from_deletion"
 PROTECTION: Final = "DELETE /api/vhosts/VHOST/deletion/protection"
-ATTRIBUTES: Final = ("description", "tags", DEFAULT_QUEUE_TYPE, "metadata", PROTECTED)
+ATTRIBUTES: Final[tuple[str, ...]] = ("description", "tags", DEFAULT_QUEUE_TYPE, "metadata", PROTECTED)
 """Attributes of a virtual host that are kept, and exported again."""
 ATTRIBUTES_MOST: Final = 16 * 1024
 """Most characters of the kept attributes of a virtual host."""
