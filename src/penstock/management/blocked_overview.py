@@ -118,7 +118,7 @@ def composed(parts: dict[str, object]) -> list[str]:
     sentences += _counted(parts["slowed"], "connections are slowed by their own work")
     sentences += _counted(parts["parked"], "queues have dead letters without a way")
     sentences += _texts(parts["memory"])
-    return [*(sentences or ["nobody is blocked"]), *_texts(parts["pools"]), *_texts(parts["jobs"])]
+    return [*(sentences or ["no producer is blocked"]), *_texts(parts["pools"]), *_texts(parts["jobs"])]
 
 
 def _texts(part: object) -> list[str]:

@@ -194,7 +194,7 @@ NAMES_TOLD: Final = 3
 
 
 def some(names: list[str], count: int = 0) -> str:
-    """Return the first names of a list, and the number of the others; `count` is that of all, if more are not there."""
+    """Return the first names of a list, and the number of further names; `count` counts all, if `names` lacks some."""
     more = (count or len(names)) - NAMES_TOLD
     return ", ".join(names[:NAMES_TOLD]) + (f" and {more:,} more" if more > 0 else "")
 
