@@ -15,6 +15,8 @@ LINES = {
     "queues show": "queues show orders",
     "why QUEUE": "why orders",
     "connections close": "connections close 999",
+    "jobs show": "jobs show 999",
+    "jobs cancel": "jobs cancel 999",
     "top": "top --once",
     "queues watch": "queues watch orders --count 1",
     "queues set": "queues set orders stop-percent=60",
