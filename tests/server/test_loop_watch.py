@@ -21,7 +21,6 @@ import pytest
 from typing_extensions import override
 
 from penstock.server import loop_watch
-from penstock.server.event_loop import Readiness
 from penstock.server.loop_watch import HUNG_S
 from penstock.store.store import Leased
 from tests.support.brokers import GRACE, BrokerProcess, eventually, in_background
@@ -65,7 +64,7 @@ class SimulatedLoop:
     """An event loop by hand: runs what was posted, unless it hangs; a watch of it, and simulated time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.readiness = Readiness()
+        self.suspended = False
         self.hangs = False
         self.scheduled = 0
         self.lease = CountedLease()
@@ -73,6 +72,12 @@ class SimulatedLoop:
         self._posted: list[Callable[[], None]] = []
         monkeypatch.setattr(loop_watch.time, "monotonic", lambda: self._now)
         self.watch = loop_watch.LoopWatch(self.lease, cast("EventLoop", self), self.post)
+
+    def suspend(self) -> None:
+        self.suspended = True
+
+    def resume(self) -> None:
+        self.suspended = False
 
     def schedule(self) -> None:
         self.scheduled += 1
@@ -99,7 +104,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> SimulatedLoop:
 
 def test_lease_of_a_loop_that_runs_is_never_released(simulated: SimulatedLoop) -> None:
     assert all(simulated.usable(0.5) for _ in range(100))
-    assert (simulated.lease.releases, simulated.readiness.resting) == (0, False)
+    assert (simulated.lease.releases, simulated.suspended) == (0, False)
 
 
 def test_lease_of_a_hung_loop_is_released_once_and_turns_resume_with_the_store(simulated: SimulatedLoop) -> None:
@@ -108,13 +113,13 @@ def test_lease_of_a_hung_loop_is_released_once_and_turns_resume_with_the_store(s
         simulated.hangs = True
         found = [simulated.usable(0.5) for _ in range(int(HUNG_S / 0.5) + 5)]
         assert found == [True] * 19 + [False] * 6, "the call was posted half a second after the last one"
-        assert (simulated.lease.releases, simulated.readiness.resting) == (hang, True)
+        assert (simulated.lease.releases, simulated.suspended) == (hang, True)
         simulated.hangs = False
         simulated.run_posted()
-        assert simulated.readiness.resting, "the loop runs, and does not have the store yet"
+        assert simulated.suspended, "the loop runs, and does not have the store yet"
         simulated.watch.resume()
         simulated.run_posted()
-        assert (simulated.readiness.resting, simulated.scheduled) == (False, hang)
+        assert (simulated.suspended, simulated.scheduled) == (False, hang)
 
 
 def test_loop_that_hangs_again_before_it_resumes_makes_no_turns(simulated: SimulatedLoop) -> None:
@@ -127,7 +132,7 @@ def test_loop_that_hangs_again_before_it_resumes_makes_no_turns(simulated: Simul
         pass
     simulated.hangs = False
     simulated.run_posted()
-    assert (simulated.lease.releases, simulated.readiness.resting, simulated.scheduled) == (2, True, 0)
+    assert (simulated.lease.releases, simulated.suspended, simulated.scheduled) == (2, True, 0)
 
 
 def test_suspended_machine_counts_as_a_second(simulated: SimulatedLoop) -> None:

@@ -252,9 +252,12 @@ class ApiRequest:
         job = self.driver.jobs.add(kind, access, f"{self.user} over HTTP", subjects)
         run = self.driver.jobs.carried_out(job, self._recorded(job, steps(job)))
         known = result_of(self.event_loop, run, job=job)
-        if not detached:
-            return await known
-        known.cancel()  # No request waits for the job.
+        try:
+            if not detached:
+                return await known
+            known.cancel()  # No request waits for the job.
+        finally:
+            del known  # The future's error refers to this frame.
         self.detached = job
         taken, self._taken = self._taken, 0
         job.on_end = lambda: self.driver.broker.pools.of(HTTP_BODIES).give(self.holder, taken)
