@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from penstock.settings.kind import INVALID, NAME_BYTES, NO_UNIT, Number, Parsed, Text
+from penstock.settings.kind import INVALID, NO_UNIT, Number, Parsed, Text
+from penstock.settings.lengths import NAME_MAX
 
 DEFAULT_PORT = 5672  # IANA's port for AMQP, in every version.
 
-NAME: Final = Text(1, NAME_BYTES)
+NAME: Final = Text(1, NAME_MAX)
 """Name of a queue, an exchange, a cursor or a routing key."""
 SECRET: Final = Text(secret=True)
 

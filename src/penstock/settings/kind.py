@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.markers import override
+from penstock.settings.lengths import NAME_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ NAMED_MOST: Final = 1 << 42
 """A largest value above this one is named only in the refusal of a larger value."""
 NUMBER_LETTERS: Final = 64
 """Longest number in a text: int() takes long to refuse thousands of digits."""
-NAME_BYTES: Final = 255
-"""Bytes of a name (a short string, AMQP 0-9-1 section 4.2.5.3)."""
 LISTED_MOST: Final = 60
 """Most known names in the refusal of an unknown one."""
 FLAGS: Final = {
@@ -500,7 +499,7 @@ MILLISECONDS: Final = Number("ms", most=MILLISECONDS_MOST)
 SECONDS: Final = Number("s", most=MILLISECONDS_MOST / 1000, whole=False)
 REAL: Final = Number(least=-NUMBER_MOST, whole=False)
 BYTES: Final = Number("bytes")
-NAME: Final = Text(0, NAME_BYTES)
+NAME: Final = Text(0, NAME_MAX)
 """Name, or routing key, which may be empty."""
 NAMES: Final = Strings(1, distinct=True)
 
@@ -569,7 +568,7 @@ def unknown_name(
     from penstock.texts import nearest, worded
 
     names = {fold(each): each for each in known}
-    near = names.get(nearest(fold(name[:NAME_BYTES]), names))
+    near = names.get(nearest(fold(name[:NAME_MAX]), names))
     shown = [*(names.values() if listed is None else listed)]
     more = ", ..." if len(shown) > LISTED_MOST else ""
     text = f"{owner} has no {noun} {worded(name)}"

@@ -13,7 +13,6 @@ from typing import Final
 
 from penstock.settings.kind import (
     MILLISECONDS_MOST,
-    NAME_BYTES,
     NO_NONE,
     NUMBER_MOST,
     Choices,
@@ -22,6 +21,7 @@ from penstock.settings.kind import (
     Number,
     Text,
 )
+from penstock.settings.lengths import NAME_MAX
 from penstock.texts import SCOPE_NOUNS, worded
 
 NUMBER_MAX: Final = NUMBER_MOST + 1
@@ -174,7 +174,7 @@ MEMORY: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the machine
 FREE: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the file system",
                      values="bytes, `5%` of the file system, or `none`")
 SWITCH: Final = Flag(values="`true`, `false`")
-NAME: Final = Text(0, NAME_BYTES, values="a name")
+NAME: Final = Text(0, NAME_MAX, values="a name")
 """The name of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
 OVERFLOW: Final = Choices(OVERFLOW_ALIASES, article="an overflow policy", values="a policy")
 SLOW: Final = Choices(SLOW_POLICIES, article="a policy for slow consumers", values="`notify`, `cancel`")
