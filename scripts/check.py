@@ -126,7 +126,7 @@ SMOKE = (
     "tests/server/test_confirms.py",
     "tests/server/test_transactions.py",
     "tests/server/test_durability.py",
-    "tests/server/http/test_node.py",
+    "tests/server/http/test_app_node.py",
     "tests/clients/test_pika_flow.py",
     "tests/clients/test_pika_delivery.py",
     "tests/clients/test_aio_pika.py",

@@ -34,6 +34,12 @@ def runs(check: ModuleType, installed: str, long: bool) -> Counter[tuple[str, st
     return Counter((part.form, path) for part in parts for path in part.paths)
 
 
+def test_files_and_folders_of_the_tables_exist(check: ModuleType) -> None:
+    named = (*check.SMOKE, *check.ONCE, *check.NOTHING_COMPILED, *check.LONG_ONLY)
+    root = SCRIPT.parents[1]
+    assert [path for path in named if not [*root.glob(path)]] == []
+
+
 def files_of(check: ModuleType, long: bool) -> set[str]:
     """Return the files that a run has: all, or all but those of the long run."""
     files: set[str] = check.all_files()
