@@ -88,7 +88,7 @@ def test_headers_beyond_a_frame_fail_the_task_with_row_and_size(broker, queue, o
     headers = pa.array([[{"key": "big", "value": b"a" * octets}]], HEADERS)
     batch = pa.RecordBatch.from_pydict({"value": pa.array([b"x"], pa.binary()), "headers": headers})
     with pytest.raises(
-        PublishFailed, match=r"did not take row 0 of the task: .*properties of .* octets, but a frame holds"
+        PublishFailed, match=r"did not take row 0 of the task: .*properties of .* bytes, but a frame holds"
     ):
         Sender(sink_options({"servers": broker.address, "queue": queue})).send(iter([batch]))
     assert broker.depth(queue) == 0
