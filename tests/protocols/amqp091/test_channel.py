@@ -232,7 +232,7 @@ def test_channel_with_confirms_stays_stopped_while_the_second_of_two_gates_is_cl
 
 
 def test_channel_with_confirms_is_closed_after_the_enforcement_time() -> None:
-    driver = make_driver(limits(flow_enforcement_s=2.0))
+    driver = make_driver(limits(flow_enforcement_s=2))
     peer = confirming(driver, obeys=True)
     peer.say(publish("q", b"1"))
     driver.begin(101.9)
