@@ -164,7 +164,7 @@ def test_kept_result_has_the_first_items_of_long_lists() -> None:
     assert job.result == {"notes": list(range(RESULT_ROWS_MOST)), "made": {"queues": 1}, "more": {"notes": 7}}
 
 
-def test_one_user_cannot_take_the_room_of_all_jobs() -> None:
+def test_user_cannot_take_the_room_of_all_jobs() -> None:
     table = Table()
     table.driver.broker.access.put_user("anna", None, ["management"])
     taken = (JOBS.limit - JOBS.limit // RESERVE_PART) // 2
