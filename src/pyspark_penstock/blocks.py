@@ -89,7 +89,7 @@ class Decoder:
             }
             return Block(rows, last, pa.RecordBatch.from_arrays(arrays, schema=schema), reads, unreadable)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-            raise BlockError(f"a block of {len(body)} octets from the broker is malformed: {error!r}") from error
+            raise BlockError(f"a block of {len(body)} bytes from the broker is malformed: {error!r}") from error
 
     def _column(self, whole: "pa.Buffer", field: "pa.Field", column: dict[str, Any], rows: int) -> "pa.Array":
         if "all" not in column:
@@ -113,7 +113,7 @@ def _header(body: bytes | memoryview) -> dict[str, Any]:
     length = int.from_bytes(body[4:_PREFIX], "little")
     if body[:4] != MAGIC or len(body) < _PREFIX + length:
         raise BlockError(
-            f"a block of {len(body)} octets from the broker does not begin with {MAGIC!r} and a whole header"
+            f"a block of {len(body)} bytes from the broker does not begin with {MAGIC!r} and a whole header"
         )
     try:
         header = json.loads(bytes(body[_PREFIX : _PREFIX + length]))
@@ -195,6 +195,6 @@ def _buffer(whole: "pa.Buffer", place: list[int], least: int) -> "pa.Buffer":
     start, length = (_count(number, whole.size) for number in place)
     if length < least or start + length > whole.size:
         raise ValueError(
-            f"a buffer at {start}, {length} octets long, where {least} are needed and the block has {whole.size}"
+            f"a buffer at {start}, {length} bytes long, where {least} are needed and the block has {whole.size}"
         )
     return whole.slice(start, length)

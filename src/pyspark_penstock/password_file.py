@@ -21,7 +21,7 @@ def read_password(path: str) -> str:
     except OSError as error:
         raise ValueError(f"the password file '{path}' cannot be read: {error.strerror}") from None
     if len(octets) > OCTETS_MAX:
-        raise ValueError(f"the password file '{path}' has more than {OCTETS_MAX:,} octets; it must have one line")
+        raise ValueError(f"the password file '{path}' has more than {OCTETS_MAX:,} bytes; it must have one line")
     try:
         text = octets.decode().rstrip("\r\n")
     except UnicodeDecodeError:

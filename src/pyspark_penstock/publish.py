@@ -298,7 +298,7 @@ class Sender:
         if piece.size > BLOCK_MOST:
             if self._delivery.exact:
                 raise PublishFailed(
-                    f"row {piece.first} of the task has {piece.size:,} octets; a row of more than {BLOCK_MOST:,} is "
+                    f"row {piece.first} of the task has {piece.size:,} bytes; a row of more than {BLOCK_MOST:,} is "
                     f"sent to {self._target} with delivery=at-least-once only"
                 )
             self._send_alone(connection, piece)
@@ -437,7 +437,7 @@ class Sender:
         if octets > most:
             raise PublishFailed(
                 f"{self._target} did not take row {piece.first} of the task: it has properties of about {octets:,} "
-                f"octets, but a frame holds {most:,}"
+                f"bytes, but a frame holds {most:,}"
             )
 
     def _open(self) -> Connection:

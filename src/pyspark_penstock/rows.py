@@ -128,7 +128,7 @@ def _check(batch: "pa.RecordBatch") -> None:
         if name in batch.schema.names:
             column = batch.column(name)
             too_long = pc.greater(pc.binary_length(column), SHORT_OCTETS)
-            _refuse(name, column, too_long, f"must have at most {SHORT_OCTETS} octets")
+            _refuse(name, column, too_long, f"must have at most {SHORT_OCTETS} bytes")
     for name in _OCTETS:
         if name in batch.schema.names:
             column = batch.column(name)
@@ -155,7 +155,7 @@ def _check_headers(column: "pa.Array") -> None:
         ]
         import pyarrow as pa
 
-        _refuse("headers", column, pa.array(wrong), f"must have keys of at most {SHORT_OCTETS} octets, not null")
+        _refuse("headers", column, pa.array(wrong), f"must have keys of at most {SHORT_OCTETS} bytes, not null")
 
 
 def _is_name(key: str | None) -> bool:

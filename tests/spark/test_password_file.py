@@ -123,7 +123,7 @@ def test_file_that_is_away_while_the_query_runs_is_waited_for(broker, queue, fil
         (b"", "has no text; it must have one line"),
         (b"\n", "has no text; it must have one line"),
         (b"\xff\xfe", "is not UTF-8"),
-        (b"x" * (OCTETS_MAX + 1), "has more than 65,536 octets"),
+        (b"x" * (OCTETS_MAX + 1), "has more than 65,536 bytes"),
         (b"hunter2\nhunter3", "has several lines"),
     ],
 )

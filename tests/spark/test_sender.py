@@ -64,10 +64,10 @@ def test_task_without_rows_connects_nowhere():
     ("columns", "sentence"),
     [
         ({"value": pa.array([b"", None], pa.binary())}, "value must not be null, a message has a body: row 1 has None"),
-        ({"message_id": ["a", "x" * 256]}, f"message_id must have at most 255 octets: row 1 has '{'x' * 59}..."),
-        ({"correlation_id": ["é" * 128, "é" * 128]}, "octets: row 0 has 'é"),
+        ({"message_id": ["a", "x" * 256]}, f"message_id must have at most 255 bytes: row 1 has '{'x' * 59}..."),
+        ({"correlation_id": ["é" * 128, "é" * 128]}, "bytes: row 0 has 'é"),
         ({"correlation_id": ["é" * 128, "é" * 128]}, ", and 1 more like it"),
-        ({"routing_key": [None, "k" * 256]}, "routing_key must have at most 255 octets: row 1"),
+        ({"routing_key": [None, "k" * 256]}, "routing_key must have at most 255 bytes: row 1"),
         ({"priority": pa.array([255, 256])}, "priority must be 0 to 255: row 1 has 256"),
         ({"priority": pa.array([-1, None])}, "priority must be 0 to 255: row 0 has -1"),
     ],
@@ -263,7 +263,7 @@ def test_user_id_of_another_user_is_refused_by_the_broker_with_its_row(broker, q
     [
         ({"expiration": ["5s", "1"]}, "expiration must be a number of milliseconds, as text: row 0 has '5s'"),
         ({"delivery_mode": pa.array([2, 256])}, "delivery_mode must be 0 to 255: row 1 has 256"),
-        ({"app_id": ["a", "x" * 256]}, "app_id must have at most 255 octets: row 1"),
+        ({"app_id": ["a", "x" * 256]}, "app_id must have at most 255 bytes: row 1"),
     ],
 )
 def test_property_that_amqp_does_not_have_is_refused_with_column_row_and_value(broker, queue, columns, sentence):
@@ -276,7 +276,7 @@ def test_property_that_amqp_does_not_have_is_refused_with_column_row_and_value(b
 def test_header_without_a_name_is_refused(broker, queue):
     headers = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
     batch = rows(0, 2, headers=pa.array([None, [{"key": None, "value": b"x"}]], headers))
-    with pytest.raises(SchemaError, match="headers must have keys of at most 255 octets, not null: row 1 has"):
+    with pytest.raises(SchemaError, match="headers must have keys of at most 255 bytes, not null: row 1 has"):
         sender(broker, queue=queue).send(iter([batch]))
 
 

@@ -282,7 +282,7 @@ class Consumer(threading.Thread):
             if not self._writer.fits(estimated_octets(delivery)):
                 raise SpoolError(
                     "large",
-                    f"a message of {len(delivery.body)} octets in {queue} does not fit into the spool: raise option "
+                    f"a message of {len(delivery.body)} bytes in {queue} does not fit into the spool: raise option "
                     f"spoolBytes = {self._settings.spool_octets}",
                 )
         if free and not self._held and self._state.full is None:

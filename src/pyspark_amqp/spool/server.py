@@ -63,7 +63,7 @@ class SpoolServer:
         log = SpoolLog(path, folder.id, settings.spool_octets)
         log.recover(spool_schema())
         if log.cut:
-            logger.warning("the spool %s ended in a torn write: %d octets are cut off", path, log.cut)
+            logger.warning("the spool %s ended in a torn write: %d bytes are cut off", path, log.cut)
         # An earlier run that acknowledged at once has no number beyond this one.
         folder.acknowledged = min(folder.acknowledged, log.tail)
         duplicates = Duplicates(settings.duplicates != NONE, settings.duplicates == MESSAGE_ID)

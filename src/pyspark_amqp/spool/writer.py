@@ -77,7 +77,7 @@ class Writer:
         batch = batch_of(self._rows).serialize()
         try:
             if batch.size + _FRAME_OWN > self._log.room():
-                raise DiskFull(f"the spool {self._log.path} is at its bound of {self._log.bound} octets")
+                raise DiskFull(f"the spool {self._log.path} is at its bound of {self._log.bound} bytes")
             frame = self._log.append(self._rows[0].number, len(self._rows), memoryview(batch), self._schema)
         except DiskFull:
             self._failed_at = time.monotonic()

@@ -284,7 +284,7 @@ def test_message_larger_than_the_spool_ends_the_query_and_stays_in_its_queue(our
     ours.publish(queue, [bytes(2 << 20)])
     reader = reader_of(ours, queue, spoolBytes="1m")
     start = reader.initialOffset()
-    with pytest.raises(SpoolUnusable, match=f"a message of 2097152 octets in {queue} does not fit .* spoolBytes"):
+    with pytest.raises(SpoolUnusable, match=f"a message of 2097152 bytes in {queue} does not fit .* spoolBytes"):
         next_batch(reader, start)
     reader.stop()
     ours.await_ready(queue, 1)
