@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.access_of import access_of
 from tests.support.brokers import in_process
 from tests.support.http_client import Answer, Web
 
@@ -21,6 +22,18 @@ def topology(**more: Any) -> bytes:
 
 async def ask(web: Web, method: str, path: str, body: bytes | None = None) -> Answer:
     return await asyncio.to_thread(web.ask, method, path, body)
+
+
+async def waiting_import(web: Web, broker: Any, path: str) -> asyncio.Future[Answer]:
+    """Ask for an import, and make its job wait after some queues; return the answer to come."""
+    queues = broker.driver.broker.vhosts["/"].queues
+    importing = asyncio.ensure_future(ask(web, "POST", path, topology()))
+    while not queues:  # noqa: ASYNC110 - a pass of the loop is what is meant.
+        await asyncio.sleep(0)
+    assert len(queues) < len(QUEUES), "an import takes more than a turn"
+    jobs = broker.driver.jobs
+    jobs.of(1).waits_for = jobs.add("test.never", access_of(broker.driver.broker), "the test")
+    return importing
 
 
 async def ended(web: Web, place: str) -> Any:
@@ -53,9 +66,8 @@ def taken(broker: Any) -> int:
 async def test_body_of_a_detached_import_is_counted_until_its_end() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
-        body = topology()
-        await ask(web, "POST", "/definitions?job=true", body)
-        assert taken(broker) == len(body)
+        await (await waiting_import(web, broker, "/definitions?job=true"))
+        assert taken(broker) == len(topology())
         await ask(web, "DELETE", "/penstock/jobs/1")
         assert (await ended(web, "/penstock/jobs/1"))["state"] == "cancelled"
         assert taken(broker) == 0
@@ -65,9 +77,7 @@ async def test_cancelled_import_answers_its_request_and_leaves_nothing() -> None
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         queues = broker.driver.broker.vhosts["/"].queues
-        importing = asyncio.ensure_future(ask(web, "POST", "/definitions", topology()))
-        while not queues:  # noqa: ASYNC110 - a pass of the loop is what is meant.
-            await asyncio.sleep(0)
+        importing = await waiting_import(web, broker, "/definitions")
         cancelled = await ask(web, "DELETE", "/penstock/jobs/1")
         assert (cancelled.status, cancelled.json["cancelled_by"]) == (200, "guest")
         answer = await importing
