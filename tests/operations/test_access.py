@@ -30,6 +30,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "sink.commit": {**BATCH, "partitions": {}, "delivery": "dedup"},
     "sink.abort": BATCH,
     "cursor.delete": {"cursor": "c"},
+    "messages.browse": {"queue": "a"},
 }
 FILTERED = {"cursor.queues", "query.progress", "sink.waiting"}
 """Operations that answer with what may be seen."""

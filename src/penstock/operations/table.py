@@ -30,6 +30,7 @@ from penstock.management.operation import (
 from penstock.management.redaction import answer_why
 from penstock.operations import (
     blocks,
+    browsing,
     connections,
     definitions_export,
     definitions_import,
@@ -125,6 +126,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *messages.OPERATIONS,
+    *browsing.OPERATIONS,
     *node.OPERATIONS,
     *health.OPERATIONS,
     *stand_ins.OPERATIONS,
