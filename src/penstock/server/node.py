@@ -26,7 +26,6 @@ from penstock.logs.ids import (
 )
 from penstock.logs.logger import log
 from penstock.server.addresses import http_address, parse_address, url_of
-from penstock.server.definitions_files import check_definitions
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.listener import HttpListener
 from penstock.server.listener import Listener
@@ -125,6 +124,8 @@ class ServerNode:
         if not self._listen and not settings.listen_tls:
             raise StartError(NO_ADDRESS)
         if settings.definitions is not None:
+            from penstock.server.definitions_files import check_definitions
+
             check_definitions(Path(settings.definitions))
         tls = served_tls(settings)
         if tls is not None:
