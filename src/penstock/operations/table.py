@@ -29,6 +29,7 @@ from penstock.management.operation import (
 )
 from penstock.management.redaction import answer_why
 from penstock.operations import (
+    alarms,
     blocks,
     browsing,
     connections,
@@ -49,6 +50,7 @@ from penstock.operations import (
     stand_ins,
     top,
     topology,
+    transfers,
     users,
     vhosts,
 )
@@ -123,6 +125,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
+    *transfers.OPERATIONS,
     *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *messages.OPERATIONS,
@@ -131,6 +134,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *health.OPERATIONS,
     *stand_ins.OPERATIONS,
     *jobs.OPERATIONS,
+    *alarms.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""
