@@ -216,6 +216,13 @@ def test_request_examines_a_bounded_number_of_messages(client: Dialogue) -> None
     assert browsed(client.driver, filter="n = 1", from_=found["next"])["next"] is None
 
 
+def test_request_beyond_the_end_of_a_queue_moves_no_message_into_the_index(client: Dialogue) -> None:
+    client.say(publish("q", b"x"))
+    for start in (2, (1 << 62) - 1):
+        assert browsed(client.driver, from_=start) == {"queue": "q", "messages": [], "next": None, "examined": 0}
+    assert len(client.vhost.queue("q").ready_queue.contiguous()) == 1
+
+
 def test_expired_message_is_not_shown(driver: BrokerDriver) -> None:
     driver.begin(100.0)
     client = Dialogue(driver).declare("q", x_message_ttl=60_000)

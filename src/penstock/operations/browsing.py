@@ -344,7 +344,7 @@ class Browse:
             properties = properties_row(message_format.properties(message.content))
         except UnreadableContent:
             properties, unreadable = {}, True
-        arrived = EPOCH + timedelta(seconds=message.arrived + broker.wall_offset)
+        arrived = EPOCH + timedelta(microseconds=round((message.arrived + broker.wall_offset) * 1e6))
         row: Row = {
             "position": int(message.sequence),
             "state": found.state,
