@@ -48,6 +48,7 @@ WORDS = {
 LOOKS = {
     "cursors show": "billing",
     "exchanges show": "logs",
+    "messages browse": "orders",
     "queues show": "orders",
     "top": "--once --limit 400",
     **{f"{noun} list": "" for noun in ("bindings", "consumers", "cursors", "exchanges", "leases", "sinks", "queues")},

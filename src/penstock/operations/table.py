@@ -31,6 +31,7 @@ from penstock.management.redaction import answer_why
 from penstock.operations import (
     alarms,
     blocks,
+    browsing,
     connections,
     definitions_export,
     definitions_import,
@@ -128,6 +129,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *messages.OPERATIONS,
+    *browsing.OPERATIONS,
     *node.OPERATIONS,
     *health.OPERATIONS,
     *stand_ins.OPERATIONS,
