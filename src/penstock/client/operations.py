@@ -73,7 +73,7 @@ def declare_exchange(
     internal: bool = False,
     **settings: object,
 ) -> Steps[None]:
-    """Declare an exchange of type direct, fanout, topic or headers; an internal exchange accepts messages only from
+    """Declare an exchange of a type such as direct or topic; an internal exchange accepts messages only from
     other exchanges.
     """
     fields = {"exchange": name, "type": kind, "durable": durable, "auto_delete": auto_delete, "internal": internal}

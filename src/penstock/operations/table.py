@@ -29,6 +29,7 @@ from penstock.management.operation import (
 )
 from penstock.management.redaction import answer_why
 from penstock.operations import (
+    alarms,
     blocks,
     connections,
     definitions_export,
@@ -131,6 +132,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *health.OPERATIONS,
     *stand_ins.OPERATIONS,
     *jobs.OPERATIONS,
+    *alarms.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""
