@@ -54,6 +54,7 @@ PLACES: Final[dict[str, str]] = {
     "queues consume": "messages:consume",
     "queues get": "messages:get",
     "messages browse": "browsing:browse",
+    "messages move": "moving:move",
     "queues watch": "top:watch",
     "alarms list": "alarms:list_",
     "cursors show": "looking:show_cursor",
@@ -173,6 +174,7 @@ def places() -> dict[str, str]:
     return {
         **{path: acts_in(row) for path, row in rows().items()},
         **dict.fromkeys(one_by_one, VHOST),
+        "messages move": "the virtual hosts of its two URLs",
         "status": f"{VHOST} for queues, the whole broker for the rest",
         "why": f"{VHOST} for a queue, the whole broker for the rest",
         "top": EITHER,

@@ -49,7 +49,7 @@ WORK: Final = "Long work"
 SPARK: Final = "Readers and writers of Spark"
 NOUNS: Final[dict[str, Noun]] = {
     "queues": Noun(MESSAGES, "Declare queues, look at them, send and read messages.", "queue", "queues", "orders"),
-    "messages": Noun(MESSAGES, "Look at messages in queues, without taking them."),
+    "messages": Noun(MESSAGES, "Look at messages in queues, or move messages between brokers."),
     "exchanges": Noun(MESSAGES, "Declare, list and delete exchanges.", "address", "exchanges", "logs"),
     "bindings": Noun(MESSAGES, "Bind queues to exchanges, list bindings and remove them."),
     "connections": Noun(CLIENTS, "List, close and block connections of clients.", "connection", "connections", "con:2"),
