@@ -49,6 +49,7 @@ from penstock.operations import (
     stand_ins,
     top,
     topology,
+    transfers,
     users,
     vhosts,
 )
@@ -123,6 +124,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
+    *transfers.OPERATIONS,
     *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *messages.OPERATIONS,
