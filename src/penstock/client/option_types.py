@@ -140,6 +140,7 @@ class QueueSettings(TypedDict, total=False):
     credit_idle: SettingOfQueue
     auto_create: SettingOfQueue
     alarm_gate_closed: SettingOfQueue
+    alarm_oldest: SettingOfQueue
     maximumQueueDepthMessages: SettingOfQueue
     x_qpid_maximum_queue_depth_messages: SettingOfQueue
     max_size_messages: SettingOfQueue
@@ -203,6 +204,7 @@ class QueueSettings(TypedDict, total=False):
     x_credit_idle: SettingOfQueue
     x_auto_create: SettingOfQueue
     x_alarm_gate_closed: SettingOfQueue
+    x_alarm_oldest: SettingOfQueue
     x_max_priority: SettingOfQueue
     x_queue_type: SettingOfQueue
     x_single_active_consumer: SettingOfQueue

@@ -349,6 +349,8 @@ SETTINGS: Final = (
             other="disk_free_limit disk_free_limit.absolute"),
     Setting("alarm-gate-closed", ALARM, "queue vhost broker", "time after which a closed gate raises an alarm",
             ALARM_GATE_CLOSED_S),
+    Setting("alarm-oldest", ALARM, "queue vhost broker", "age of the oldest ready message that raises an alarm",
+            math.inf),
     Setting("alarm-disk-low", FREE, "broker", "space before a gate of the disk closes, below which an alarm is raised"),
     Setting("alarm-certificate", PERIOD, "broker", "time before a certificate ends, from which an alarm is raised"),
     Setting("alarm-loop", ALARM_DELAY, "broker", "delay of the event loop that raises an alarm"),

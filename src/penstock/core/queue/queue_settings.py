@@ -84,6 +84,8 @@ class Settings:
     """Seconds after which idle credit is revoked if others wait; infinity for never."""
     alarm_gate_closed_s: float
     """Seconds after which the closed gate of the queue raises an alarm; infinity for never."""
+    alarm_oldest_s: float
+    """Age of the oldest ready message that raises an alarm, in seconds; infinity for never."""
     auto_create: bool
     """True if a link that names the queue creates it (AMQP 1.0)."""
 
