@@ -214,10 +214,11 @@ TOPOLOGY: Final = (
         "Declare exchange NAME, or check that it exists with the same attributes.\n\n"
         "An exchange is durable unless --transient. For example: penstock exchanges declare logs --type topic",
         (Field("exchange", metavar="NAME"), ARGUMENTS,
-         Field("type", "Set the type: direct, fanout, topic or headers.", default="direct"),
+         Field("type", "Set the type: direct, fanout, topic, headers or x-delayed-message.", default="direct"),
          DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", bool)),
         lambda given, answer: [
-            f"exchange {given['exchange']} ({given['type']}) is declared", *in_exchange(given["arguments"])
+            f"exchange {given['exchange']} ({given['type']}) is declared",
+            *in_exchange(given["arguments"], given["type"]),
         ],
         answer=lambda given, answer: {"exchange": given["exchange"], "type": given["type"]},
     ),

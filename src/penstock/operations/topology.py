@@ -47,7 +47,7 @@ from penstock.operations.lists import listing, sampled, showing
 from penstock.settings.lengths import NAME_MAX
 from penstock.settings.read import check_exchange_arguments, read_arguments
 from penstock.settings.table import shown
-from penstock.settings.without_effect import in_exchange, in_queue
+from penstock.settings.without_effect import DELAYED, in_exchange, in_queue
 
 PREDECLARED_KINDS: Final = dict(PREDECLARED)
 KINDS: Final = {"q": QUEUE, "e": EXCHANGE}
@@ -80,7 +80,7 @@ def _exchange(node: Node, entry: Entry) -> Exchange | None:
 def _check_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned | None) -> None:
     host, name = check_vhost(node, entry, planned), entry.text("name")
     check_name("exchange name", name)
-    make_exchange(entry.text("type"), host, name)
+    make_exchange(entry.text("type"), host, name, arguments)
     VirtualHost.check_not_default(name)
 
 
@@ -127,7 +127,7 @@ EXCHANGES_DEFINED: Final[Definitions] = Definitions(
     check=_check_exchange,
     plan=_plan_exchange,
     same=_same_exchange,
-    note=lambda arguments: "; ".join(in_exchange(arguments)),
+    note=lambda arguments: "; ".join(in_exchange(arguments, DELAYED)),
 )
 
 Declared = tuple[Row, bool, str]

@@ -55,7 +55,7 @@ class VhostRestorer:
         name, arguments = fields.text("name"), fields.table("arguments")
         if name in vhost.exchanges:
             raise StoreError(f"there is an exchange '{name}' in vhost '{vhost.name}' already")
-        exchange = make_exchange(fields.text("type"), vhost.name, name)
+        exchange = make_exchange(fields.text("type"), vhost.name, name, arguments)
         exchange.arguments = arguments
         alternate_of(name, vhost.name, arguments)
         exchange.durable = True
