@@ -46,7 +46,7 @@ NAMES = [CONNECTION.format(0), CONNECTION.format(1), "10.0.9.9:1 -> unknown:0"]
 """Names of a connection in each virtual host, and of none."""
 NEW_NAMES = [name.replace(".2:", ".3:") for name in NAMES[:2]]
 """Those of connections over AMQP 1.0."""
-SAMPLES = {"msg_rates_age": "60", "msg_rates_incr": "5", "lengths_age": "60", "lengths_incr": "5"}
+SAMPLES = {"rates": [60, 5], "lengths": [60, 5]}
 QUEUE_LIMIT = {"scope": "queue", "settings": {"hold-deadline": "7 s"}}
 SHOVELS = "GET /parameters /parameters/{component} /parameters/{component}/{vhost}"
 CASES: dict[str, list[Row]] = {

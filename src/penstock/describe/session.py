@@ -20,6 +20,7 @@ from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.delays import delays_of
+from penstock.core.queue.queue import Queue
 from penstock.describe.gate import gate_row
 from penstock.describe.message_stats import connection_tally, session_stats, tally_stats
 from penstock.describe.table import ABSENT, DescribedNode, Field, Reading, Row, Table, amounts, metric, or_none, plain

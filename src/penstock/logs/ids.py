@@ -62,6 +62,7 @@ FRAME_TOO_SMALL: Final = "PST-2038"
 JOB_STARTED: Final = "PST-2045"
 JOB_ENDED: Final = "PST-2046"
 JOB_FAILED: Final = "PST-2047"
+DEFINITIONS: Final = "PST-2064"
 CERTIFICATE: Final = "PST-2040"
 CERTIFICATE_REFUSED: Final = "PST-2041"
 STANDBY: Final = "PST-2050"
@@ -320,6 +321,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(JOB_STARTED, INFO, "a job started: its number, kind and subject, and the requester"),
     LogId(JOB_ENDED, INFO, "a job is done or cancelled"),
     LogId(JOB_FAILED, WARNING, "a job failed; the text has the reason", "`penstock jobs show ID`"),
+    LogId(DEFINITIONS, INFO, "the setting `definitions` was read at the start: a file was imported, or is unchanged"),
     LogId(CERTIFICATE, WARNING, "a certificate ends soon, or a revocation list", "renew it; `penstock tls reload`"),
     LogId(CERTIFICATE_REFUSED, ERROR, "a certificate or key cannot be used", "correct it; the old one stays in use"),
     LogId(STANDBY, INFO, "the broker waits for the store of another broker, or has taken it over"),

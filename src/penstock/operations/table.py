@@ -48,6 +48,7 @@ from penstock.operations import (
     stand_ins,
     top,
     topology,
+    transfers,
     users,
     vhosts,
 )
@@ -122,6 +123,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
+    *transfers.OPERATIONS,
     *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *messages.OPERATIONS,

@@ -22,7 +22,8 @@ from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.queue.types import PLAIN, Features, QueueType, read_features
 from penstock.core.routing.declarations import number_of
-from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.routing.exchange import Exchange, alternate_of
+from penstock.core.routing.exchange_types import make_exchange
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults, Limits
 from penstock.core.settings.policy_reader import read_policy
@@ -55,8 +56,8 @@ class VhostRestorer:
         name, arguments = fields.text("name"), fields.table("arguments")
         if name in vhost.exchanges:
             raise StoreError(f"there is an exchange '{name}' in vhost '{vhost.name}' already")
-        exchange = make_exchange(fields.text("type"), vhost.name, name, arguments)
-        exchange.arguments = arguments
+        exchange = make_exchange(fields.text("type"), vhost.name, name)
+        exchange.set_arguments(arguments)
         alternate_of(name, vhost.name, arguments)
         exchange.durable = True
         exchange.auto_delete = fields.flag("auto_delete")

@@ -33,7 +33,9 @@ from penstock.logs.logger import log
 from penstock.logs.record_files import RecordFiles
 from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
+from penstock.operations.definitions_start import DefinitionsFile, import_files_steps
 from penstock.operations.users import replace_file_users
+from penstock.server.definitions_files import read_definitions
 from penstock.server.event_loop import EventLoop
 from penstock.server.record_log import RecordLog
 from penstock.server.socket_transport import attach
@@ -65,8 +67,8 @@ class Allowance(NamedTuple):
 class Shard:
     """One store, and everything that works on it.
 
-    The steps of a start, in order: `lock`, `begin`, `hold_store`, `restore`, `admit`. The steps of a stop, after any of
-    them: `close`, `release`.
+    The steps of a start, in order: `lock`, `begin`, `hold_store`, `restore`, `import_definitions`, `admit`. The steps
+    of a stop, after any of them: `close`, `release`.
     """
 
     def __init__(
@@ -145,6 +147,24 @@ class Shard:
         if self.driver.recorder is not None:
             self.driver.begin(self.event_loop.loop.time())
             self.driver.recorder.begin()
+
+    async def import_definitions(self) -> None:
+        """Import the definitions of the settings, as far as they differ from what is there: all or none.
+
+        Raises StartError that names file, line and key.
+        """
+        path = self.settings.definitions
+        if path is None:
+            return
+        event_loop = self.event_loop
+        event_loop.readiness.obstacle = "the definitions are being imported"
+        files = await asyncio.to_thread(read_definitions, Path(path))
+        done: asyncio.Future[str] = event_loop.loop.create_future()
+        self.driver.scheduler.start(_imported(self.driver, files, done))
+        event_loop.schedule()
+        problem = await done
+        if problem:
+            raise StartError(problem)
 
     def admit(self) -> None:
         """Report that clients are served."""
@@ -295,6 +315,19 @@ class Shard:
         driver = BrokerDriver(core, limits, secrets.token_urlsafe(12), VERSION, protocols, build)
         driver.name = name
         return driver
+
+
+def _imported(driver: BrokerDriver, files: list[DefinitionsFile], done: asyncio.Future[str]) -> Steps[None]:
+    """Import files of definitions; the result is the reason of a refusal, or empty."""
+    problem = "the import of the definitions broke off; the log has more"
+    try:
+        yield from import_files_steps(driver, files)
+        problem = ""
+    except BrokerError as error:
+        problem = str(error)
+    finally:
+        if not done.done():
+            done.set_result(problem)
 
 
 def slow_turn_s(settings: Settings) -> float:

@@ -21,6 +21,8 @@ DELAYED: Final = "x-delayed-message"
 """Type of exchanges that delay messages by their header `x-delay`, as RabbitMQ's plug-in names it."""
 DELAYED_TYPE: Final = "x-delayed-type"
 """Argument of such an exchange: the type that finds its bindings."""
+OF_DELAYING: Final = (DELAYED_TYPE, "hash-header", "hash-property")
+"""Arguments that such an exchange reads, the last two for its other type."""
 
 # fmt: off
 OF_QUEUES: Final[dict[str, str]] = {
@@ -84,7 +86,7 @@ def in_exchange(arguments: Iterable[str], kind: str = "") -> list[str]:
     return [
         _sentence(name, "exchange", OF_EXCHANGES[name], "an")
         for name in arguments
-        if name in OF_EXCHANGES and not (name == DELAYED_TYPE and kind == DELAYED)
+        if name in OF_EXCHANGES and (kind != DELAYED or name not in OF_DELAYING)
     ]
 
 

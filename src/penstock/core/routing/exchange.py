@@ -1,4 +1,4 @@
-"""Exchanges: they find the bindings for routing keys and headers. One class per type, each with its own index.
+"""Exchanges: they find the bindings for routing keys and headers. The types of AMQP, each with its own index.
 
 Bindings lead from an exchange to a queue or another exchange; all bindings of a virtual host have an index by
 destination.
@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.content.selector.fields import Field
 from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, check_header_match, comparable, type_name
@@ -21,8 +22,6 @@ from penstock.core.settings.policies import Policy
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.series import Series
-from penstock.settings.without_effect import DELAYED, DELAYED_TYPE
-from penstock.texts import nearest, worded
 
 QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
@@ -235,8 +234,11 @@ class Exchange:
     """An exchange; subclasses find the matching bindings."""
 
     kind: str = ""
-    """Name of its type; see `EXCHANGE_TYPES`."""
+    """Name of its type; see exchange_types.py."""
     by_headers: bool = False
+    """True if the queues depend on each message, so that no route is cached."""
+    hashed_field: Field | None = None
+    """The field of messages that `match` gets in place of the routing key; None for the routing key."""
     delays: bool = False
     """True if the header `x-delay` delays messages."""
 
@@ -300,15 +302,20 @@ class Exchange:
         except ValueError:
             return None
 
-    def configure(self, arguments: dict[str, object]) -> None:
-        """Read the arguments of a declaration that the type needs. Raises PreconditionFailed (406) for invalid ones."""
-
     def routing_kind(self) -> str:
         """Return the type that decides which bindings match."""
         return self.kind
 
-    def check_binding(self, arguments: dict[str, object]) -> None:
-        """Check the arguments of a new binding. Raises PreconditionFailed (406) for invalid ones."""
+    def set_arguments(self, arguments: dict[str, object]) -> None:
+        """Set the arguments of a new exchange. Raises PreconditionFailed (406) for invalid ones."""
+        self.arguments = arguments
+
+    def compared(self) -> tuple[str, ...]:
+        """Return the arguments in which a further declaration must agree (RabbitMQ compares the alternate exchange)."""
+        return (ALTERNATE,)
+
+    def check_binding(self, key: str, arguments: dict[str, object]) -> None:
+        """Check the key and arguments of a new binding. Raises PreconditionFailed (406) for invalid ones."""
 
     def add(self, binding: Binding) -> None:
         """Add a binding; called by `Bindings`."""
@@ -399,7 +406,7 @@ class Headers(Exchange):
         self._matches: HeaderMatchIndex[Binding] = HeaderMatchIndex()
 
     @override
-    def check_binding(self, arguments: dict[str, object]) -> None:
+    def check_binding(self, key: str, arguments: dict[str, object]) -> None:
         check_header_match(arguments)
 
     @override
@@ -412,81 +419,9 @@ class Headers(Exchange):
     def _unindex(self, binding: Binding) -> None:
         self._matches.discard(binding)
 
-
-class Delaying(Exchange):
-    """Exchange of type x-delayed-message: its messages are due after the milliseconds in their header `x-delay`.
-
-    Another type, in its argument `x-delayed-type`, finds the bindings.
-    """
-
-    by_headers = True
-    delays = True
-
-    def __init__(self, vhost: str, name: str) -> None:
-        super().__init__(vhost, name)
-        self._finder: Exchange = Direct(vhost, name)
-
-    @override
-    def configure(self, arguments: dict[str, object]) -> None:
-        kind = arguments.get(DELAYED_TYPE)
-        kinds = [known for known in EXCHANGE_TYPES if known != DELAYED]
-        if not isinstance(kind, str) or kind not in kinds:
-            given = f"has {worded(kind)}" if DELAYED_TYPE in arguments else "is missing"
-            raise PreconditionFailed(
-                f"exchange '{self.name}' in vhost '{self.vhost}': argument {DELAYED_TYPE} {given}; an exchange of type "
-                f"{DELAYED} needs the type that finds its bindings: {', '.join(kinds[:-1])} or {kinds[-1]}"
-            )
-        self._finder = EXCHANGE_TYPES[kind](self.vhost, self.name)
-        self._finder.kind = kind
-        self._finder.bindings = self.bindings
-
-    @override
     def routing_kind(self) -> str:
-        return self._finder.routing_kind()
-
-    @override
-    def check_binding(self, arguments: dict[str, object]) -> None:
-        self._finder.check_binding(arguments)
-
-    @override
-    def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
-        return self._finder.match(key, headers, matched, most)
-
-    @override
-    def _index(self, binding: Binding) -> None:
-        self._finder._index(binding)
-
-    @override
-    def _unindex(self, binding: Binding) -> None:
-        self._finder._unindex(binding)
-
-
-EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
-    "direct": Direct,
-    "fanout": Fanout,
-    "topic": Topic,
-    "headers": Headers,
-    DELAYED: Delaying,
-}
-"""Classes by the AMQP names of their types. A new type is a class and its row."""
-
-
-def make_exchange(kind: str, vhost: str, name: str, arguments: dict[str, object] | None = None) -> Exchange:
-    """Create an exchange of a type by its AMQP name; None for an exchange that is only named, not declared.
-
-    Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does (earlier versions closed the connection,
-    503), and for arguments that the type cannot have.
-    """
-    if kind in EXCHANGE_TYPES:
-        exchange = EXCHANGE_TYPES[kind](vhost, name)
-        exchange.kind = kind
-        if arguments is not None:
-            exchange.configure(arguments)
-        return exchange
-    near = nearest(kind, EXCHANGE_TYPES)
-    *most, last = EXCHANGE_TYPES
-    hint = f"did you mean '{near}'?" if near else f"known are {', '.join(most)} and {last}"
-    raise PreconditionFailed(f"unknown exchange type '{kind}'; {hint}")
+        """Return the type that decides which bindings match."""
+        return self.kind
 
 
 def alternate_of(name: str, vhost: str, arguments: dict[str, object]) -> str | None:

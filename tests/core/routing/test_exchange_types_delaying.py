@@ -7,8 +7,9 @@ import pytest
 from penstock.core.consume.outcome import Outcome
 from penstock.core.message import DelayedEnvelope
 from penstock.core.queue.delays import delays_of
-from penstock.core.routing.exchange import DELAYED, DELAYED_TYPE, make_exchange
+from penstock.core.routing.exchange_types import make_exchange
 from penstock.errors import PreconditionFailed
+from penstock.settings.without_effect import DELAYED, DELAYED_TYPE
 from tests.support.broker_fixture import House
 from tests.support.full_queue import CHARGE
 
@@ -91,7 +92,7 @@ def test_missing_or_unknown_type_of_bindings_is_refused(arguments: dict[str, obj
     house = House()
     with pytest.raises(PreconditionFailed, match=f"exchange 'e' in vhost '/': argument {DELAYED_TYPE} ") as refused:
         house.vhost.declare_exchange("e", DELAYED, arguments, False, False, False)
-    assert "direct, fanout, topic or headers" in str(refused.value)
+    assert "direct, fanout, topic, headers, x-" in str(refused.value)
     assert "e" not in house.vhost.exchanges
 
 
@@ -120,7 +121,7 @@ def test_bindings_of_headers_are_checked_and_compared() -> None:
     publish(house, "e", "", x_delay=1000, colour="red")
     assert int(queue.delayed_messages) == 1
     house.vhost.unbind("e", queue, None, "", {"colour": "red"})
-    assert make_exchange(DELAYED, "/", "x", {DELAYED_TYPE: "topic"}).routing_kind() == "topic"
+    assert house.vhost.exchanges["e"].routing_kind() == "headers"
 
 
 def test_message_is_unroutable_when_it_is_published_and_not_when_it_is_due() -> None:
@@ -175,4 +176,18 @@ def test_dead_letter_of_a_message_with_an_invalid_header_is_not_delayed() -> Non
 
 def test_misspelt_exchange_type_is_refused_with_the_nearest() -> None:
     with pytest.raises(PreconditionFailed, match="did you mean 'x-delayed-message'"):
-        make_exchange("x-delayed-messages", "/", "e", {})
+        make_exchange("x-delayed-messages", "/", "e")
+
+
+def test_delaying_exchange_may_hash_a_property() -> None:
+    house = House("a", "b")
+    arguments: dict[str, object] = {DELAYED_TYPE: "x-consistent-hash", "hash-property": "message_id"}
+    house.vhost.declare_exchange("e", DELAYED, arguments, False, False, False)
+    for name in ("a", "b"):
+        house.vhost.bind("e", house.vhost.queues[name], None, "1", {})
+    with pytest.raises(PreconditionFailed, match="inequivalent arg 'hash-property'"):
+        house.vhost.declare_exchange("e", DELAYED, {DELAYED_TYPE: "x-consistent-hash"}, False, False, False)
+    route = house.vhost.route("e", "k", True)
+    house.vhost.resolve(route, {"x-delay": 1000})
+    assert route.selects
+    assert len(route.queues) == 1
