@@ -157,8 +157,8 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
         "line 18: policy 'bad'": "message-ttl must be milliseconds from 0 (such as 30min), or none, not -5",
         "line 4: exchange 'delays'": "unknown exchange type 'x-delayed-message'; known are direct, fanout, topic and "
         "headers",
-        "line 8: queue 'events'": "queue 'events': x-queue-type=stream is not supported; a cursor reads a queue again "
-        "and again (docs/spark.md)",
+        "line 8: queue 'events'": "queue 'events': a stream needs a data directory, and this broker keeps "
+        "everything in memory; start it with --data",
         "line 13: binding from exchange 'delays' to queue 'orders' by '#'": "exchange 'delays' is skipped",
         "line 14: binding from exchange 'orders' to queue 'events' by 'eu.*'": "queue 'events' is skipped",
     }  # fmt: skip

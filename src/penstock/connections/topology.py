@@ -16,7 +16,7 @@ from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.vhost import RESERVED, VirtualHost
-from penstock.errors import AccessRefused, NotFound, ResourceLocked
+from penstock.errors import AccessRefused, NotFound, NotImplementedHere, ResourceLocked
 from penstock.settings import without_effect
 from penstock.settings.table import AT_LEAST_ONCE
 
@@ -100,14 +100,16 @@ def observe_queue(asker: Asker, queue: Queue) -> None:
 def purge_queue(asker: Asker, vhost: VirtualHost, name: str, checked: bool = True) -> int:
     """Drop all ready messages; return their number. `checked`: False for a queue that needs no permission.
 
-    Raises AccessRefused (403), NotFound (404), and ResourceLocked (405) for a queue that is exclusive to another
-    connection, or that a cursor reads.
+    Raises AccessRefused (403), NotFound (404), ResourceLocked (405) for a queue that is exclusive to another
+    connection, or that a cursor reads, and NotImplementedHere (540) for a stream.
     """
     if asker.access is not None and checked:
         authorization.check_read_queue(asker.access, name)
     queue = vhost.queue(name, asker.connection)
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by {reader_of(queue)} and cannot be purged")
+    if queue.features.type.retains:
+        raise NotImplementedHere(f"queue.purge not supported by stream queues queue '{name}' in vhost '{vhost.name}'")
     asker.services.deliver_first(queue)
     return vhost.purge_queue(queue, asker.broker.now)
 

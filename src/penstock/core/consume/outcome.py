@@ -33,8 +33,8 @@ def exclude(consumer: Consumer, messages: list[Message | None]) -> None:
     No effect if the consumer is not subscribed any more.
     """
     broker = consumer.broker
-    if broker is None or not rotation.is_subscribed(consumer):
-        return
+    if broker is None or consumer.queue.features.type.retains or not rotation.is_subscribed(consumer):
+        return  # A stream delivers each message once to each consumer.
     scan = consumer.scan
     if scan is None:
         scan = SelectorScan(consumer, MessageFilter(broker.formats), broker.work)
