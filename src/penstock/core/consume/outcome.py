@@ -124,7 +124,12 @@ def settle_batch(batch: Batch, outcome: Outcome, now: float, added: AddedHeaders
 
 
 def add_headers(queue: Queue, message: Message, added: ContentChange, now: float) -> None:
-    """Add headers to an unacknowledged message of a queue, if there is room for them. They are not stored."""
+    """Add headers to an unacknowledged message of a queue, if there is room for them. They are not stored.
+
+    No effect for a stream, whose messages do not return.
+    """
+    if queue.features.type.retains:
+        return
     content = added.content_of(message.content)
     if content is None:
         return
