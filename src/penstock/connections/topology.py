@@ -14,9 +14,10 @@ from penstock.connections.services import Services
 from penstock.core.broker import Broker
 from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.stream_queue import check_takes
 from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.vhost import RESERVED, VirtualHost
-from penstock.errors import AccessRefused, NotFound, NotImplementedHere, ResourceLocked
+from penstock.errors import AccessRefused, NotFound, ResourceLocked
 from penstock.settings import without_effect
 from penstock.settings.table import AT_LEAST_ONCE
 
@@ -108,8 +109,7 @@ def purge_queue(asker: Asker, vhost: VirtualHost, name: str, checked: bool = Tru
     queue = vhost.queue(name, asker.connection)
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by {reader_of(queue)} and cannot be purged")
-    if queue.features.type.retains:
-        raise NotImplementedHere(f"queue.purge not supported by stream queues queue '{name}' in vhost '{vhost.name}'")
+    check_takes(queue, "queue.purge")
     asker.services.deliver_first(queue)
     return vhost.purge_queue(queue, asker.broker.now)
 

@@ -19,6 +19,7 @@ from penstock.core.queue.queue_settings import Settings
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.queue.stream_log import StreamLog, log_of
 from penstock.core.queue.types import Features
+from penstock.errors import NotImplementedHere
 from penstock.flow.level import Measure
 from penstock.flow.turns import Turns
 
@@ -76,6 +77,14 @@ class StreamQueue(Queue):
         super().apply_settings(settings, now)
         if self.pager is not None:
             log_of(self).trim()
+
+
+def check_takes(queue: Queue, method: str) -> None:
+    """Raise NotImplementedHere (540) for a method that takes messages from a stream, in RabbitMQ's words."""
+    if queue.features.type.retains:
+        raise NotImplementedHere(
+            f"{method} not supported by stream queues queue '{queue.name}' in vhost '{queue.vhost}'"
+        )
 
 
 def make_queue(

@@ -25,6 +25,7 @@ from penstock.core.queue.expiry import expire_slice, expire_steps
 from penstock.core.queue.pager import PageLoadListener
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.core.queue.stream_queue import check_takes
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.credit import UNBOUNDED
@@ -210,10 +211,7 @@ Clients that await each answer stay far below that.
 def get(channel: Channel, args: dict[str, object]) -> None:
     """Deliver one message without a subscription (section 1.8.3.10)."""
     queue = readable_queue(channel, args)
-    if queue.features.type.retains:
-        raise NotImplementedHere(
-            f"basic.get not supported by stream queues queue '{queue.name}' in vhost '{queue.vhost}'"
-        )
+    check_takes(queue, "basic.get")
     if _is_left_to_cursors(queue):
         raise ResourceLocked(f"queue '{queue.name}' pages and is read by {reader_of(queue)}; delete the cursor first")
     if not channel.engine.has_asked:
