@@ -155,8 +155,8 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
     assert outcomes(lines) == outcomes(tried) == {
         "line 9: queues[2].durabel": "an entry of queues has no key 'durabel'; did you mean durable?",
         "line 18: policy 'bad'": "message-ttl must be milliseconds from 0 (such as 30min), or none, not -5",
-        "line 4: exchange 'delays'": "unknown exchange type 'x-delayed-message'; known are direct, fanout, topic and "
-        "headers",
+        "line 4: exchange 'delays'": "unknown exchange type 'x-delayed-message'; known are direct, fanout, topic, "
+        "headers, x-consistent-hash, x-modulus-hash and x-random",
         "line 8: queue 'events'": "queue 'events': a stream needs a data directory, and this broker keeps "
         "everything in memory; start it with --data",
         "line 13: binding from exchange 'delays' to queue 'orders' by '#'": "exchange 'delays' is skipped",

@@ -14,6 +14,7 @@ from penstock.operations.table import CONTROL
 
 ROWS = {row.path: row for row in COMMANDS}
 BY_HAND = {
+    "alarm.list": "sentences with an exit code, and changes as they come",
     "status": "a picture of several lines",
     "why": "sentences about one of several subjects",
     "top": "a live picture",

@@ -16,6 +16,8 @@ from tests.support.at_once import import_definitions
 from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.operation_calls import ask
 
+HASHED = {"type": "x-consistent-hash", "arguments": {"hash-property": "app_id"}}
+
 
 def compared(driver: BrokerDriver, **definitions: object) -> list[tuple[str, str]]:
     """Return subject and change of each difference, with the reason of a refusal."""
@@ -43,11 +45,35 @@ def test_dry_run_counts_entries_that_earlier_ones_would_create() -> None:
     assert compared(driver, **definitions) == []
 
 
+def test_exchanges_of_rabbitmqs_plugins_are_imported_with_weights() -> None:
+    driver = make_driver()
+    exchanges = [
+        {"name": "by-key", "type": "x-consistent-hash", "durable": True, "arguments": {}},
+        {"name": "by-id", "type": "x-consistent-hash", "arguments": {"hash-property": "message_id"}},
+        {"name": "modulus", "type": "x-modulus-hash"},
+        {"name": "random", "type": "x-random"},
+    ]
+    bound = {"destination": "q", "destination_type": "queue", "vhost": "/"}
+    definitions: dict[str, object] = {
+        "exchanges": [{"vhost": "/", **each} for each in exchanges],
+        "queues": [{"name": "q", "vhost": "/"}],
+        "bindings": [{"source": each["name"], "routing_key": "20", **bound} for each in exchanges],
+    }
+    import_definitions(driver, definitions, None)
+    assert compared(driver, **definitions) == []
+    vhost = driver.broker.vhosts["/"]
+    assert [vhost.exchanges[str(each["name"])].kind for each in exchanges] == [each["type"] for each in exchanges]
+    no_weight = {"source": "by-key", "routing_key": "orders.#", **bound}
+    with pytest.raises(PreconditionFailed, match=r"invalid binding key 'orders\.#' for exchange 'by-key'"):
+        import_definitions(driver, {"bindings": [no_weight]}, None)
+
+
 @pytest.mark.parametrize(
     ("section", "entry", "reason"),
     [
         ("vhosts", {"name": ""}, "a virtual host's name has 1 to 255 bytes"),
         ("exchanges", {"name": "e", "type": "x-odd"}, "unknown exchange type 'x-odd'"),
+        ("exchanges", {"name": "e", **HASHED}, "hash-property is 'app_id'; it is one of"),
         ("exchanges", {"name": "amq.mine", "type": "topic"}, "contains reserved prefix 'amq.*'"),
         ("exchanges", {"name": "there", "type": "fanout"}, "inequivalent arg 'type'"),
         ("exchanges", {"name": "e", "vhost": "nowhere", "type": "topic"}, "no vhost 'nowhere'"),

@@ -52,6 +52,7 @@ PLACES: Final[dict[str, str]] = {
     "queues consume": "messages:consume",
     "queues get": "messages:get",
     "queues watch": "top:watch",
+    "alarms list": "alarms:list_",
     "cursors show": "looking:show_cursor",
     "users add": "users:add_user",
     "users passwd": "users:change_password",
@@ -68,6 +69,8 @@ PLACES: Final[dict[str, str]] = {
     "logs compact": "flow_logs:compact",
 }
 """Commands that are more than one operation, with their modules and functions."""
+OMITTED_VERBS: Final = {"alarms": "list"}
+"""Nouns whose name alone is a command, with its verb."""
 GROUPS: Final = {
     "store": "Back up, check and repair the store of a broker.",
     "tls": "Make certificates for development, and reload the certificates of a running broker.",
@@ -170,7 +173,7 @@ def places() -> dict[str, str]:
         "status": f"{VHOST} for queues, the whole broker for the rest",
         "why": f"{VHOST} for a queue, the whole broker for the rest",
         "top": EITHER,
-        **dict.fromkeys(("config", "report", "users add", "users passwd"), BROKER),
+        **dict.fromkeys(("config", "report", "users add", "users passwd", "alarms list"), BROKER),
         **dict.fromkeys(("definitions export", "definitions import"), f"{BROKER}, or {VHOST} with --here"),
     }
 
@@ -288,6 +291,14 @@ class CommandGroup(click.Group):
 
 class NounGroup(CommandGroup):
     """Group of the commands of a noun."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Add the verb that a noun may omit."""
+        verb = OMITTED_VERBS.get(self.name or "")
+        verbs = self.list_commands(ctx)
+        if verb is not None and not any(word in verbs or word in ctx.help_option_names for word in args):
+            args = [verb, *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs of the noun."""

@@ -73,7 +73,7 @@ def declare_exchange(
     internal: bool = False,
     **settings: object,
 ) -> Steps[None]:
-    """Declare an exchange of type direct, fanout, topic or headers; an internal exchange accepts messages only from
+    """Declare an exchange of a type such as direct or topic; an internal exchange accepts messages only from
     other exchanges.
     """
     fields = {"exchange": name, "type": kind, "durable": durable, "auto_delete": auto_delete, "internal": internal}
@@ -123,6 +123,83 @@ def _unbinding(
     for each in answer["found"]:
         if each["arguments"] == arguments:
             yield from engine.calling("bindings.drop", {"location": each["location"]})
+
+
+# Moves of messages between queues
+
+
+def move_messages(
+    engine: Engine,
+    source: str,
+    target: str | None = None,
+    *,
+    exchange: str | None = None,
+    routing_key: str = "",
+    count: int | None = None,
+    filter: str = "",
+    detach: bool = False,
+) -> Steps[Answer]:
+    """Move messages of a queue into queue `target`, or publish them to `exchange`; return the counts `moved`, `left`
+    and others, with the reasons `why` messages are left.
+
+    A target without room holds the move. `count` takes the first ones, `filter` those that a selector matches. With
+    `detach` it returns the row of the job that moves, and does not wait for its end. Raises `ControlError` 404 for a
+    missing queue or route, 406 for a move onto itself.
+    """
+    fields = _transfer(source, target, exchange, routing_key, count, filter, detach)
+    return (yield from _asking(engine, "queue.move", fields))
+
+
+def copy_messages(
+    engine: Engine,
+    source: str,
+    target: str | None = None,
+    *,
+    exchange: str | None = None,
+    routing_key: str = "",
+    count: int | None = None,
+    filter: str = "",
+    detach: bool = False,
+) -> Steps[Answer]:
+    """Copy messages of a queue, as `move_messages` does; the messages stay, and the count is `copied`."""
+    fields = _transfer(source, target, exchange, routing_key, count, filter, detach)
+    return (yield from _asking(engine, "queue.copy", fields))
+
+
+def redrive_messages(
+    engine: Engine,
+    source: str,
+    *,
+    count: int | None = None,
+    filter: str = "",
+    trust_headers: bool = False,
+    detach: bool = False,
+) -> Steps[Answer]:
+    """Move dead letters of a queue back into the queues in which they died last; return the counts `redriven`, `left`
+    and others.
+
+    `trust_headers` takes messages too whose death headers the broker has not written itself.
+    """
+    fields = _transfer(source, None, None, "", count, filter, detach)
+    fields |= {"trust_headers": True} if trust_headers else {}
+    return (yield from _asking(engine, "queue.redrive", fields))
+
+
+def _transfer(
+    source: str,
+    target: str | None,
+    exchange: str | None,
+    routing_key: str,
+    count: int | None,
+    selector: str,
+    detach: bool,
+) -> Answer:
+    fields: Answer = {"queue": source, "target": target, "count": count, "filter": selector or None}
+    if exchange is not None:
+        fields |= {"exchange": exchange, "routing_key": routing_key}
+    if detach:
+        fields["detach"] = True
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 # Messages
@@ -583,6 +660,9 @@ class Operations(Shell):
     declare_queue = Operation(declare_queue)
     delete_queue = Operation(delete_queue)
     purge_queue = Operation(purge_queue)
+    move_messages = Operation(move_messages)
+    copy_messages = Operation(copy_messages)
+    redrive_messages = Operation(redrive_messages)
     declare_exchange = Operation(declare_exchange)
     delete_exchange = Operation(delete_exchange)
     bind = Operation(bind)

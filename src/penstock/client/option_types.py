@@ -141,6 +141,7 @@ class QueueSettings(TypedDict, total=False):
     credit_window_bytes: SettingOfQueue
     credit_idle: SettingOfQueue
     auto_create: SettingOfQueue
+    alarm_gate_closed: SettingOfQueue
     maximumQueueDepthMessages: SettingOfQueue
     x_qpid_maximum_queue_depth_messages: SettingOfQueue
     max_size_messages: SettingOfQueue
@@ -205,6 +206,7 @@ class QueueSettings(TypedDict, total=False):
     x_credit_window_bytes: SettingOfQueue
     x_credit_idle: SettingOfQueue
     x_auto_create: SettingOfQueue
+    x_alarm_gate_closed: SettingOfQueue
     x_max_priority: SettingOfQueue
     x_queue_type: SettingOfQueue
     x_single_active_consumer: SettingOfQueue

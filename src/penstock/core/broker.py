@@ -298,6 +298,8 @@ class Broker(Dispatcher):
         browses = consumer.browses()
         remove(queue, consumer)
         self.release_consumer(consumer)
+        if queue.consumers:
+            self.schedule_delivery(queue)  # The next single active consumer may get messages now.
         if not queue.consumers and not browses and queue.auto_delete and not queue.deleted and not self.stopping:
             self.delete_queue(queue)
         else:

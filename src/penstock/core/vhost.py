@@ -41,12 +41,12 @@ from penstock.core.routing.exchange import (
     Bindings,
     Exchange,
     alternate_of,
-    make_exchange,
     no_local_in,
     selector_in,
     selector_memory,
     selector_work,
 )
+from penstock.core.routing.exchange_types import make_exchange
 from penstock.core.routing.route import CONTROL_EXCHANGE, Route, RouteLookup, RouteTarget, through_exchanges
 from penstock.core.routing.topology import Topology
 from penstock.core.settings.policies import EXCHANGES
@@ -318,6 +318,7 @@ class VirtualHost(Topology):
         """
         check_name("exchange name", name)
         made = make_exchange(kind, self.name, name)
+        made.set_arguments(arguments)
         self.check_not_default(name)
         self.broker.work.done += DECLARE_WORK
         exchange = self.exchanges.get(name)
@@ -338,7 +339,6 @@ class VirtualHost(Topology):
         made.durable = durable
         made.auto_delete = auto_delete
         made.internal = internal
-        made.arguments = arguments
         self.add_exchange(made)
         persist(self.broker.journal, made)
         return made
@@ -434,7 +434,7 @@ class VirtualHost(Topology):
             return binding
         if not from_store:
             check_name("routing key", key)
-        origin.check_binding(arguments)
+        origin.check_binding(key, arguments)
         if self.bindings.count >= BINDINGS_MAX:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
         binding = Binding(origin, queue, exchange, key, arguments)

@@ -16,7 +16,6 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import ExchangeCounters
 from penstock.describe.gate import closed_s
 from penstock.describe.listed import listed_messages, listed_unacknowledged
-from penstock.errors import PreconditionFailed
 from penstock.flow.series import FINE, SLOT_S, TALLY_KEYS, TIERS, Series, Tally
 
 Row = dict[str, object]
@@ -57,34 +56,6 @@ class SampleRanges(NamedTuple):
     lengths: SampleRange | None
     wall_offset: float
     """Seconds from the monotonic clock to the time since 1970."""
-
-
-RANGE_DIGITS: Final = 9
-"""Most digits of an age or an increment."""
-
-
-def sample_ranges(fields: Row, wall_offset: float) -> SampleRanges | None:
-    """Return the samples that a request asks for, by RabbitMQ's parameters; None for none.
-
-    Raises PreconditionFailed (406).
-    """
-    rates, lengths = _range(fields, "msg_rates"), _range(fields, "lengths")
-    return None if rates is None and lengths is None else SampleRanges(rates, lengths, wall_offset)
-
-
-def _range(fields: Row, name: str) -> SampleRange | None:
-    if f"{name}_age" not in fields or f"{name}_incr" not in fields:
-        return None
-    return SampleRange(_seconds(fields, f"{name}_age"), _seconds(fields, f"{name}_incr"))
-
-
-def _seconds(fields: Row, name: str) -> int:
-    value = str(fields[name])
-    if not value:
-        return 1
-    if not value.isdecimal() or len(value) > RANGE_DIGITS or int(value) < 1:
-        raise PreconditionFailed(f"{name} must be a whole number from 1, not {value}")
-    return int(value)
 
 
 class Depths:

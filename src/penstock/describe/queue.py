@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.connections.connection import Connection
+from penstock.content.properties import PROPERTY_NAMES
 from penstock.core.broker import Broker
 from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclusive, single_active
+from penstock.core.message_format import NO_NUMBER, UnreadableContent
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.queue.cursor_state import CursorState, Lag, Position, holds_back, lag_of
 from penstock.core.queue.queue import Queue
@@ -54,6 +56,7 @@ DEPTHS: Final = "penstock_queue_metrics"
 GATES: Final = "penstock_queue_gate_metrics"
 LOSSES: Final = "penstock_queue_loss_metrics"
 """Penstock's own groups."""
+TIMESTAMP: Final = PROPERTY_NAMES.index("timestamp")
 
 
 def unacknowledged_bytes(queue: Queue) -> int:
@@ -86,6 +89,27 @@ def fill_percent(queue: Queue) -> float | None:
     """Return the fill of a queue in percent; None without a capacity."""
     percent = fill(queue, 100.0)
     return None if percent is None else round(percent, 1)
+
+
+def oldest_s(queue: Queue, now: float) -> float | None:
+    """Return the age of the oldest ready message in seconds; None without one."""
+    age = queue.oldest_age_s(now)
+    return None if age < 0 else round(age, 3)
+
+
+def _head_timestamp(queue: Queue, at: Reading) -> object:
+    """Return the property `timestamp` of the next message, as RabbitMQ does; None without one."""
+    message = queue.ready_queue.next()
+    if message is None:
+        return None
+    message_format = at.broker.formats.find(message.content)
+    try:
+        if message_format.reads_in_place(message.content):
+            found = message_format.number_property(message.content, TIMESTAMP)
+            return None if found == NO_NUMBER else int(found)
+        return message_format.properties(message.content).timestamp
+    except UnreadableContent:
+        return None
 
 
 def _length(queue: Queue, at: Reading) -> object:
@@ -149,8 +173,10 @@ QUEUE: Final[Table[Queue]] = Table(
            "rabbitmq_queue_messages_paged_out", "Messages paged out to disk", DETAILS),
     Field("consumers", lambda queue, at: len(queue.consumers), "consumers", "rabbitmq_queue_consumers",
            "Consumers on a queue", CONSUMERS),
+    Field("head_message_timestamp", _head_timestamp),
     Field("exclusive_consumer_tag", lambda queue, at: consumers_of(queue, 1)[0].tag if has_exclusive(queue) else None),
     Field("single_active_consumer_tag", _active_tag),
+    Field("penstock.oldest_s", lambda queue, at: oldest_s(queue, at.now), "s"),
     Field("penstock.depth", lambda queue, at: amounts(listed_messages(queue), listed_bytes(queue))),
     Field("penstock.paged", _paged),
     Field("penstock.stream", stream_row),
@@ -222,6 +248,8 @@ QUEUE: Final[Table[Queue]] = Table(
            "Messages of a stream that retention has dropped", LOSSES),
     metric("penstock_stream_consumers_overtaken_total", lambda queue, at: stream_number(queue, "overtaken"),
            "Times that retention has overtaken a consumer of a stream", LOSSES),
+    metric("penstock_queue_oldest_message_age_seconds", lambda queue, at: max(queue.oldest_age_s(at.now), 0.0),
+           "Age of the oldest ready message; 0 without one", DEPTHS),
     metric("penstock_queue_gate_open", lambda queue, at: queue.gate.open,
            "Whether the gate of the queue is open (1), or its publishers wait (0)", GATES),
     metric("penstock_queue_held", _held,

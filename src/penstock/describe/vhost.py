@@ -12,7 +12,8 @@ from penstock.access.rules import Rules
 from penstock.access.user import User
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.types import CLASSIC, DEFAULT_QUEUE_TYPE
-from penstock.core.routing.exchange import EXCHANGE_TYPES, Binding, Exchange, arguments_digest
+from penstock.core.routing.exchange import Binding, Exchange, arguments_digest
+from penstock.core.routing.exchange_types import DESCRIPTIONS, EXCHANGE_TYPES
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.policies import Policy, PolicyPair
 from penstock.core.settings.table import Parameter
@@ -218,7 +219,11 @@ def properties_key(key: str, digest: str) -> str:
 def exchange_types() -> list[Row]:
     """Return the supported exchange types."""
     return [
-        {"name": kind, "description": f"AMQP {kind} exchange, as per the AMQP specification", "enabled": True}
+        {
+            "name": kind,
+            "description": DESCRIPTIONS.get(kind, f"AMQP {kind} exchange, as per the AMQP specification"),
+            "enabled": True,
+        }
         for kind in EXCHANGE_TYPES
     ]
 

@@ -26,7 +26,7 @@ from penstock.core.effects import (
 from penstock.core.gates.disk import DISK_KIND
 from penstock.describe.gate import because, text_of
 from penstock.driver.log_queue import LogQueue
-from penstock.flow.gate import Gate
+from penstock.flow.gate import DEADLINE, Gate
 from penstock.flow.timers import NEVER
 from penstock.management import gate_lines
 from penstock.management.gate_lines import GateLines
@@ -160,6 +160,8 @@ class Notifier:
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
             return  # One line for the connection covers it.
+        if effect.cause == DEADLINE:
+            self.node.alarms.refused(effect.gate, effect.messages)
         number = effect.producer.listener.connection_number
         self.node.refused.add(effect, number if number in self.node.connections else None, self.broker.now)
 

@@ -24,6 +24,7 @@ from penstock.describe.table import or_none
 from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.work import Steps
 from penstock.settings.table import (
+    ALARM_DEFAULTS,
     ARGUMENT,
     BROKER,
     BY_NAME,
@@ -258,6 +259,8 @@ def _default(broker: Broker, scope: str, name: str, limits: Limits) -> tuple[obj
         return broker.defaults.capacity_bytes, "default of a queue without a setting"
     if name.startswith("memory-"):
         return _memory(broker, name, limits)
+    if name in ALARM_DEFAULTS:
+        return ALARM_DEFAULTS[name], "default"
     if name == "min-disk-free":
         return int(limits.disk.free_bytes), "default"
     if name.startswith("disk-"):

@@ -53,11 +53,13 @@ from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
 from penstock.management.refusals import Refusal
-from penstock.texts import SCOPE_NOUNS
+from penstock.texts import SCOPE_NOUNS, shown_age
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3
 """Most kinds of refusals of a connection in sentences; the plain data has all that are stored."""
+OLD_S: Final = 1.0
+"""Least seconds that the oldest message of a queue has waited for a sentence about it."""
 LARGEST: Final = 3
 """Most queues named as the largest of a sum."""
 OF_ALL_VHOSTS: Final = " of all virtual hosts"
@@ -124,6 +126,9 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         elif queue.pager is not None and queue.pager.messages > 0:
             depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; it blocks no producer")
+    age_s = queue.oldest_age_s(now)
+    if age_s >= OLD_S:
+        sentences.append(f"the oldest ready message of queue {queue.name} has waited {shown_age(age_s)}")
     if queue.length is not None:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {queue.length.acts()}")
     for gate in shut or [queue.gate]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from penstock.operations.command import BROKER, VHOST, Answer, Columns, Field, Given, Item, Listing, Value
 from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of, job_words
-from penstock.texts import shown_bytes, shown_capacity, shown_percent, shown_time
+from penstock.texts import shown_age, shown_bytes, shown_capacity, shown_percent, shown_time
 
 POSITIONS_LISTED: Final = 3
 """Most queues of a cursor in a table of cursors."""
@@ -93,10 +93,11 @@ def _listed(
 LISTS: Final = (
     _listed(
         "queues", "--filter gate=closed --sort -messages --limit 20",
-        "name, messages, bytes=penstock.depth.bytes, capacity=penstock.capacity, fill=penstock.fill_percent"
+        "name, messages, oldest=penstock.oldest_s, bytes=penstock.depth.bytes, capacity=penstock.capacity"
+        ", fill=penstock.fill_percent"
         ", messages_unacknowledged, consumers, gate=gate, held by=penstock.road.held_by, blocked=penstock.road.blocked"
         ", in/s=penstock.rates.publish, out/s=penstock.rates.deliver_get, policy, durable, arguments",
-        {"capacity": shown_capacity, "fill": shown_percent},
+        {"capacity": shown_capacity, "fill": shown_percent, "oldest": shown_age},
         gate=lambda item: "open" if item["penstock"]["road"]["open"] else "closed",
     ),
     _listed("exchanges", "--filter type=topic", "name, type, durable, auto_delete, internal, policy, arguments"),

@@ -29,6 +29,7 @@ from penstock.management.operation import (
 )
 from penstock.management.redaction import answer_why
 from penstock.operations import (
+    alarms,
     blocks,
     connections,
     definitions_export,
@@ -48,6 +49,7 @@ from penstock.operations import (
     stand_ins,
     top,
     topology,
+    transfers,
     users,
     vhosts,
 )
@@ -122,6 +124,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
+    *transfers.OPERATIONS,
     *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *messages.OPERATIONS,
@@ -129,6 +132,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *health.OPERATIONS,
     *stand_ins.OPERATIONS,
     *jobs.OPERATIONS,
+    *alarms.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

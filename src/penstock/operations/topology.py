@@ -26,7 +26,8 @@ from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.types import CLASSIC, QUEUE_TYPE, QueueType, check_flags, read_features, with_default_type
 from penstock.core.routing.declarations import check_exchange, check_queue
-from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, make_exchange, selector_in
+from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, selector_in
+from penstock.core.routing.exchange_types import make_exchange
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.overflow_changes import describe_overflow
 from penstock.core.vhost import PREDECLARED, RESERVED, VirtualHost
@@ -95,6 +96,7 @@ def _plan_exchange(node: Node, entry: Entry, arguments: Row, planned: Planned) -
     if name.startswith(RESERVED):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
     check_exchange_arguments(name, arguments)
+    make_exchange(entry.text("type"), host, name).set_arguments(arguments)
     alternate_of(name, host, arguments)
     planned.table.limits("address", name, None, host)
     planned.exchanges[(host, name)] = entry.text("type")
@@ -223,7 +225,7 @@ def _check_bound(node: Node, entry: Entry, arguments: Row, planned: Planned | No
         vhosts.get(host, next(iter(vhosts.values()))).source(source.name)  # If either refuses, both are refused.
     selector_in(arguments)
     check_name("routing key", entry.text("routing_key"))
-    source.check_binding(arguments)
+    source.check_binding(entry.text("routing_key"), arguments)
 
 
 def _source(node: Node, host: str, name: str, planned: Planned) -> Exchange:

@@ -24,7 +24,8 @@ from penstock.core.queue.stream_queue import make_queue
 from penstock.core.queue.stream_settings import resolve_type
 from penstock.core.queue.types import PLAIN, Features, QueueType, read_features
 from penstock.core.routing.declarations import number_of
-from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.routing.exchange import Exchange, alternate_of
+from penstock.core.routing.exchange_types import make_exchange
 from penstock.core.settings import changes
 from penstock.core.settings.limits import Defaults, Limits
 from penstock.core.settings.policy_reader import read_policy
@@ -58,7 +59,7 @@ class VhostRestorer:
         if name in vhost.exchanges:
             raise StoreError(f"there is an exchange '{name}' in vhost '{vhost.name}' already")
         exchange = make_exchange(fields.text("type"), vhost.name, name)
-        exchange.arguments = arguments
+        exchange.set_arguments(arguments)
         alternate_of(name, vhost.name, arguments)
         exchange.durable = True
         exchange.auto_delete = fields.flag("auto_delete")

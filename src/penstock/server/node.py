@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from penstock.access.access_table import GUEST
@@ -122,6 +123,10 @@ class ServerNode:
             parse_address(settings.metrics_listen, "--metrics-listen")
         if not self._listen and not settings.listen_tls:
             raise StartError(NO_ADDRESS)
+        if settings.definitions is not None:
+            from penstock.server.definitions_files import check_definitions
+
+            check_definitions(Path(settings.definitions))
         tls = served_tls(settings)
         if tls is not None:
             Contexts(tls)
@@ -231,6 +236,12 @@ class ServerNode:
         if await self.shard.replace_file(settings):
             _warn_of_open_file(settings)
             self._apply_reloadable(settings)
+            if self.settings.definitions is not None:
+                log(
+                    RELOADED,
+                    "reload: definitions are read at the start only; `penstock definitions import` imports '%s' now",
+                    self.settings.definitions,
+                )
             for name in changed_at_start(self.settings, settings):
                 log(NEEDS_RESTART, "reload: %s takes effect only at the start; restart the broker", name)
         await self._reload_certificates(settings)

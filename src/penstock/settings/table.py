@@ -158,6 +158,9 @@ TIMEOUT: Final = MILLISECONDS.but(least=1, zero="leaves no time to acknowledge; 
 SECONDS: Final = Number("s", most=MILLISECONDS_MAX / 1000, whole=False, none=math.inf,
                         values="seconds, `5s`, `30min`; 0 and `none`: for ever")
 PERIOD: Final = SECONDS.but(above=True, none=NO_NONE, values="seconds, `5s`, more than 0")
+ALARM: Final = SECONDS.but(values="seconds, `5s`, `30min`; 0 and `none`: no alarm")
+ALARM_DELAY: Final = MILLISECONDS.but(least=1, zero="would raise it always; use none for no alarm",
+                                      values="milliseconds, `5s`, from 1; or `none`")
 RATE: Final = Number(whole=False, above=True, none=NO_RATE, values="a second, more than 0; or `none`",
                      zero="would stop it for ever; use `penstock block`, or unset the rate")
 RATE_BYTES: Final = RATE.but(unit="bytes")
@@ -200,6 +203,15 @@ SEGMENT_BYTES: Final = 500_000_000
 """RabbitMQ's default size of a stream's segment."""
 CREDIT_IDLE_S: Final = 0.1
 """Seconds without a message after which a sender's credit is idle."""
+ALARM_GATE_CLOSED_S: Final = 300.0
+"""Seconds after which a closed gate raises an alarm."""
+ALARM_DEFAULTS: Final[dict[str, object]] = {
+    "alarm-disk-low": "5%",
+    "alarm-certificate": 2_592_000,
+    "alarm-loop": 1000,
+    "alarm-clear": 30,
+}
+"""Thresholds of alarms that only the broker has: 5 % of the file system, 30 days, a second, half a minute."""
 BOTH: Final = "queue stream"
 """Types of a setting that applies to streams as to other queues."""
 WITHOUT_FIELD: Final = "without a field"
@@ -351,6 +363,12 @@ SETTINGS: Final = (
     Setting("min-disk-free", FREE, "broker", "space of the file system that stays free",
             java="store.filesystem.maxUsagePercent=0", artemis="max-disk-usage=-1",
             other="disk_free_limit disk_free_limit.absolute"),
+    Setting("alarm-gate-closed", ALARM, "queue vhost broker", "time after which a closed gate raises an alarm",
+            ALARM_GATE_CLOSED_S),
+    Setting("alarm-disk-low", FREE, "broker", "space before a gate of the disk closes, below which an alarm is raised"),
+    Setting("alarm-certificate", PERIOD, "broker", "time before a certificate ends, from which an alarm is raised"),
+    Setting("alarm-loop", ALARM_DELAY, "broker", "delay of the event loop that raises an alarm"),
+    Setting("alarm-clear", PERIOD, "broker", "time for which a condition must be gone before its alarm is cleared"),
 )
 # fmt: on
 """All settings, in the order of the documentation."""

@@ -114,8 +114,8 @@ def test_binding_twice_counts_once_and_an_absent_unbinding_is_no_error(where: Vi
 
 def test_invalid_declaration_or_binding_is_refused_with_the_code(where: VirtualHost) -> None:
     queue = declare(where, "q")
-    with pytest.raises(match="unknown exchange type 'x-random'; known are direct, fanout, topic and headers"):
-        where.declare_exchange("x", "x-random", {}, False, False, False)
+    with pytest.raises(match="unknown exchange type 'stream'; known are direct, fanout, topic, headers, x-consist"):
+        where.declare_exchange("x", "stream", {}, False, False, False)
     with pytest.raises(match=r"unknown exchange type 'fan-out'; did you mean 'fanout'\?"):
         where.declare_exchange("x", "fan-out", {}, False, False, False)
     with pytest.raises(AccessRefused):

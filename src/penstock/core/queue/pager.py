@@ -180,6 +180,10 @@ class QueuePager(PageOwner, PageLister):
         """Room within the page limit that is promised to batches being promoted (`Arrival`)."""
         self.next: i64 = 0
         """First sequence of the next read."""
+        self.arrived: float = NEVER
+        """Arrival of the first paged message, or of the last message before it that was read back; infinity while
+        neither is known after a restart.
+        """
         self.finish_reported: bool = False
         """True once the end of paging was reported."""
         self.retains: bool = False
@@ -257,6 +261,7 @@ class QueuePager(PageOwner, PageLister):
         )
         if self.messages == 0:
             self._begin_at(sequence)
+            self.arrived = now
         page = self._page_for(charge, sequence)
         page.group.append(message)
         journal.open.paged += charge
@@ -440,6 +445,8 @@ class QueuePager(PageOwner, PageLister):
         for run in group.runs:
             run.messages = []
         self._begin_at(following)
+        if messages:
+            self.arrived = messages[len(messages) - 1].arrived
         queue.restore(messages, group.bytes)
         self._forget(group.live, group.bytes)
         self.journal.restore(group)

@@ -383,6 +383,18 @@ class Queue(GateOwner):
         there = self.ready_queue.available() + self.ready_queue.held_back() + self.coming_back
         return there if self.pager is None else there + self.pager.messages
 
+    def oldest_age_s(self, now: float) -> float:
+        """Return the age of the oldest ready message in seconds; -1 without one.
+
+        While the disk reads the first page and no message is ready in memory, the age is that of the message before it.
+        """
+        arrived = self.ready_queue.oldest_arrival()
+        if arrived == NEVER and self.pager is not None and self.pager.messages > 0:
+            arrived = self.pager.arrived
+        if arrived == NEVER:
+            return -1.0
+        return now - arrived if arrived < now else 0.0
+
     def settle(self, messages: i64, bytes: i64, now: float) -> None:
         """Remove settled messages from the depth; may open the gate, or make room for waiters."""
         if self.messages > self.highest_messages:

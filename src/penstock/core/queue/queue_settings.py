@@ -82,6 +82,8 @@ class Settings:
     """Most credit of a sender, in messages and bytes, the smaller of the two; UNLIMITED for no limit."""
     credit_idle_s: float
     """Seconds after which idle credit is revoked if others wait; infinity for never."""
+    alarm_gate_closed_s: float
+    """Seconds after which the closed gate of the queue raises an alarm; infinity for never."""
     auto_create: bool
     """True if a link that names the queue creates it (AMQP 1.0)."""
     max_age_s: float

@@ -40,6 +40,10 @@ class StreamQueue(Queue):
         return 0 if self.pager is None else self.pager.unwritten_bytes
 
     @override
+    def oldest_age_s(self, now: float) -> float:
+        return -1.0  # No message of a stream waits to be taken.
+
+    @override
     def measure(self) -> Measure:
         measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes(), 0, 0)
         measured.paged_messages = self.depth_messages()

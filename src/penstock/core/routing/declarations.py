@@ -8,7 +8,7 @@ from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.queue.types import CLASSIC, QUEUE_TYPE, find_type
-from penstock.core.routing.exchange import ALTERNATE, Binding, Exchange
+from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.routing.header_match import alike, type_name
 from penstock.errors import PreconditionFailed
 from penstock.settings.table import ALIASES, OURS
@@ -48,13 +48,14 @@ def check_exchange(
     auto_delete: bool,
     internal: bool,
 ) -> None:
-    """Raise PreconditionFailed (406) as for queues. Of the arguments only the alternate exchange is compared."""
+    """Raise PreconditionFailed (406) as for queues. Arguments are compared as `Exchange.compared` says."""
     subject = f"exchange '{exchange.name}' in vhost '{vhost}'"
     _check(subject, "type", kind, exchange.kind)
     _check(subject, "durable", durable, exchange.durable)
     _check(subject, "auto_delete", auto_delete, exchange.auto_delete)
     _check(subject, "internal", internal, exchange.internal)
-    _check_argument(subject, ALTERNATE, arguments, exchange.arguments)
+    for name in exchange.compared():
+        _check_argument(subject, name, arguments, exchange.arguments)
 
 
 def _check(subject: str, what: str, received: object, current: object) -> None:

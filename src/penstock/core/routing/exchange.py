@@ -1,4 +1,4 @@
-"""Exchanges: they find the bindings for routing keys and headers. One class per type, each with its own index.
+"""Exchanges: they find the bindings for routing keys and headers. The types of AMQP, each with its own index.
 
 Bindings lead from an exchange to a queue or another exchange; all bindings of a virtual host have an index by
 destination.
@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.content.selector.fields import Field
 from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, check_header_match, comparable, type_name
@@ -21,7 +22,6 @@ from penstock.core.settings.policies import Policy
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.series import Series
-from penstock.texts import nearest
 
 QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
@@ -234,8 +234,11 @@ class Exchange:
     """An exchange; subclasses find the matching bindings."""
 
     kind: str = ""
-    """Name of its type; see `EXCHANGE_TYPES`."""
+    """Name of its type; see exchange_types.py."""
     by_headers: bool = False
+    """True if the queues depend on each message, so that no route is cached."""
+    hashed_field: Field | None = None
+    """The field of messages that `match` gets in place of the routing key; None for the routing key."""
 
     def __init__(self, vhost: str, name: str) -> None:
         self.vhost = vhost
@@ -297,8 +300,16 @@ class Exchange:
         except ValueError:
             return None
 
-    def check_binding(self, arguments: dict[str, object]) -> None:
-        """Check the arguments of a new binding. Raises PreconditionFailed (406) for invalid ones."""
+    def set_arguments(self, arguments: dict[str, object]) -> None:
+        """Set the arguments of a new exchange. Raises PreconditionFailed (406) for invalid ones."""
+        self.arguments = arguments
+
+    def compared(self) -> tuple[str, ...]:
+        """Return the arguments in which a further declaration must agree (RabbitMQ compares the alternate exchange)."""
+        return (ALTERNATE,)
+
+    def check_binding(self, key: str, arguments: dict[str, object]) -> None:
+        """Check the key and arguments of a new binding. Raises PreconditionFailed (406) for invalid ones."""
 
     def add(self, binding: Binding) -> None:
         """Add a binding; called by `Bindings`."""
@@ -389,7 +400,7 @@ class Headers(Exchange):
         self._matches: HeaderMatchIndex[Binding] = HeaderMatchIndex()
 
     @override
-    def check_binding(self, arguments: dict[str, object]) -> None:
+    def check_binding(self, key: str, arguments: dict[str, object]) -> None:
         check_header_match(arguments)
 
     @override
@@ -401,31 +412,6 @@ class Headers(Exchange):
 
     def _unindex(self, binding: Binding) -> None:
         self._matches.discard(binding)
-
-
-EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
-    "direct": Direct,
-    "fanout": Fanout,
-    "topic": Topic,
-    "headers": Headers,
-}
-"""Classes by the AMQP names of their types. A new type is a class and its row."""
-
-
-def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
-    """Create an exchange of a type by its AMQP name.
-
-    Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does; earlier versions closed the connection
-    (503).
-    """
-    if kind in EXCHANGE_TYPES:
-        exchange = EXCHANGE_TYPES[kind](vhost, name)
-        exchange.kind = kind
-        return exchange
-    near = nearest(kind, EXCHANGE_TYPES)
-    *most, last = EXCHANGE_TYPES
-    hint = f"did you mean '{near}'?" if near else f"known are {', '.join(most)} and {last}"
-    raise PreconditionFailed(f"unknown exchange type '{kind}'; {hint}")
 
 
 def alternate_of(name: str, vhost: str, arguments: dict[str, object]) -> str | None:

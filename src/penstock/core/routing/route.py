@@ -17,6 +17,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.urgency import URGENT_FROM
 from penstock.core.routing.exchange import NO_COUNTERS, Binding, Exchange, ExchangeCounters
 from penstock.core.routing.header_match import type_name
+from penstock.core.routing.spread import text_of
 from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.gate import NO_GATES, Gate
 from penstock.flow.timers import NEVER
@@ -390,9 +391,9 @@ class RouteLookup:
         self.through: list[Exchange] = []
         """The exchanges visited, in order."""
         self.by_headers: bool = False
-        """True if an exchange compares headers, or a binding has a selector."""
+        """True if an exchange depends on more than the key, or a binding has a selector."""
         self.selects: bool = False
-        """True if a binding has a selector."""
+        """True if a binding has a selector, or an exchange hashes a property: the lookup needs the message."""
         self._message = message
         """The message, for selectors; None if it is unknown: then all selectors match."""
         envelope = route.envelope
@@ -430,6 +431,8 @@ class RouteLookup:
         )
 
     def _match(self, exchange: Exchange, key: str) -> None:
+        if exchange.hashed_field is not None:
+            key = "" if self._message is None else text_of(self._message.lookup(exchange.hashed_field))
         self._left -= exchange.match(key, self._headers, self._found, self._left)
         if self._left < 0:
             self._left = 0
@@ -441,6 +444,8 @@ class RouteLookup:
     def _lookup(self, exchange: Exchange) -> None:
         if exchange.by_headers:
             self.by_headers = True
+            if exchange.hashed_field is not None:
+                self.selects = True
         bindings = self._found
         before = len(bindings)
         self._match(exchange, self._key)

@@ -15,10 +15,10 @@ from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 from typing_extensions import override
 
-from penstock.content.death_entries import deaths_in
+from penstock.content.death_entries import Entry, deaths_in
 from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
 from penstock.content.properties import BCC, CC, PROPERTY_NAMES, Properties
-from penstock.core.deaths import DeathRecord, added_headers, pairs_of
+from penstock.core.deaths import DeathRecord, added_headers
 from penstock.core.message_format import (
     NO_NUMBER,
     MessageFormat,
@@ -452,9 +452,9 @@ class Amqp091Format(MessageFormat):
         return message.with_headers(added)
 
     @override
-    def deaths(self, content: bytes) -> list[tuple[str, str]]:
+    def death_entries(self, content: bytes) -> list[Entry]:
         try:
-            return pairs_of(deaths_in(_x_death(HeaderRewriter(content))))
+            return deaths_in(_x_death(HeaderRewriter(content)))
         except CodecError:
             return []
 

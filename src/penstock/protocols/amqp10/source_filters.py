@@ -25,7 +25,7 @@ from penstock.core.consume.stream_scan import StreamScan
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.flow.work import WorkMeter
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
-from penstock.settings.stream_offset import read_offset
+from penstock.settings.stream_offset import FIRST, read_offset
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.neutral_values import to_neutral
 from penstock.wire.amqp10.values import Described, Symbol, Typed
@@ -108,6 +108,8 @@ class SourceFilters:
 
     def _stream_scan(self, session: ClientSession, consumer: Consumer, filter: MessageFilter) -> StreamScan:
         """Return the scan of a consumer of a stream. Raises InvalidField for an invalid position."""
+        if self.browses and self._offset is None:
+            self._offset = FIRST
         self.browses = False  # Every consumer of a stream reads copies.
         broker = session.broker
         try:

@@ -7,7 +7,7 @@ import { count, level, percent, plural, rate, rateOf, seconds } from "../format.
 import { duty, live } from "../live.js";
 import { grid } from "../table.js";
 import { line, relief, sentences, whyGate, whyQueue } from "../why.js";
-import { flat, gateText } from "./queues.js";
+import { age, flat, gateText } from "./queues.js";
 import { inEffect, settingsTable } from "./settings.js";
 
 const EVERY_MS = 2000;
@@ -81,6 +81,7 @@ class QueuePage {
       fact("Depth", `${level(own.depth)}; highest ${level(own.highest)}`),
       fact("Limits", `resume ${level(own.resume)}; stop ${level(own.stop)}; capacity ${level(own.capacity)}`),
       fact("Ready, unacknowledged", `${count(queue.messages_ready)}, ${count(queue.messages_unacknowledged)}`),
+      age(own.oldest_s) ? fact("Oldest ready message", age(own.oldest_s)) : null,
       incoming === undefined ? null : fact("Rates", `${rate(incoming)} in, ${rate(outgoing ?? 0)} out`),
       own.paged ? fact("On the disk", level(own.paged)) : null,
       fact("Came in all", plural(own.tail, "message")),
