@@ -110,6 +110,8 @@ class QueueSettings(TypedDict, total=False):
     resume_percent: SettingOfQueue
     max_length: SettingOfQueue
     max_length_bytes: SettingOfQueue
+    max_age: SettingOfQueue
+    stream_max_segment_size_bytes: SettingOfQueue
     overflow: SettingOfQueue
     page_limit_messages: SettingOfQueue
     page_limit_bytes: SettingOfQueue
@@ -176,6 +178,8 @@ class QueueSettings(TypedDict, total=False):
     x_resume_percent: SettingOfQueue
     x_max_length: SettingOfQueue
     x_max_length_bytes: SettingOfQueue
+    x_max_age: SettingOfQueue
+    x_stream_max_segment_size_bytes: SettingOfQueue
     x_overflow: SettingOfQueue
     x_page_limit_messages: SettingOfQueue
     x_page_limit_bytes: SettingOfQueue
