@@ -34,6 +34,9 @@ REQUESTS: dict[str, dict[str, object]] = {
     "queue.move": {"queue": "a", "target": "b"},
     "queue.copy": {"queue": "a", "target": "b"},
     "queue.redrive": {"queue": "a"},
+    "message.delayed": {"queue": "a"},
+    "message.send-now": {"queue": "a", "id": "all"},
+    "message.cancel": {"queue": "a", "id": "all"},
 }
 FILTERED = {"cursor.queues", "query.progress", "sink.waiting"}
 """Operations that answer with what may be seen."""

@@ -54,6 +54,7 @@ PLACES: Final[dict[str, str]] = {
     "queues consume": "messages:consume",
     "queues get": "messages:get",
     "messages browse": "browsing:browse",
+    "messages move": "moving:move",
     "queues watch": "top:watch",
     "alarms list": "alarms:list_",
     "cursors show": "looking:show_cursor",
@@ -173,11 +174,13 @@ def places() -> dict[str, str]:
     return {
         **{path: acts_in(row) for path, row in rows().items()},
         **dict.fromkeys(one_by_one, VHOST),
+        "messages move": "the virtual hosts of its two URLs",
         "status": f"{VHOST} for queues, the whole broker for the rest",
         "why": f"{VHOST} for a queue, the whole broker for the rest",
         "top": EITHER,
         **dict.fromkeys(("config", "report", "users add", "users passwd", "alarms list"), BROKER),
-        **dict.fromkeys(("definitions export", "definitions import"), f"{BROKER}, or {VHOST} with --here"),
+        "definitions export": f"{BROKER}, or {VHOST} with --here",
+        "definitions import": f"{BROKER}, or {VHOST} with --here, or the one of --into",
     }
 
 

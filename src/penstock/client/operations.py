@@ -425,6 +425,8 @@ def import_definitions(
     skip: Names = (),
     skip_refused: bool = False,
     streams_as_queues: bool = False,
+    move: bool = False,
+    of: str = "",
     dry_run: bool = False,
     detach: bool = False,
 ) -> Steps[Answer]:
@@ -433,12 +435,14 @@ def import_definitions(
     Without `everywhere` entries without a virtual host belong to this connection's. With `dry_run` it returns what
     would differ, and changes nothing. `skip` has kinds, and KIND:NAME for single entries; `skip_refused` leaves out
     what the broker refuses. Entries that depend on a skipped entry are skipped as well. `streams_as_queues` imports
-    streams as durable queues. With `detach` it returns the row of the job that imports, and does not wait for its end:
-    see `request("job.show", id=...)`.
+    streams as durable queues. With `move` and without `everywhere`, entries of the only virtual host of the file, or of
+    the virtual host `of`, go into this connection's; users and others that are about no virtual host are left out. With
+    `detach` it returns the row of the job that imports, and does not wait for its end: see
+    `request("job.show", id=...)`.
     """
     fields = {"definitions": text, "everywhere": everywhere, "skip": list(skip), "skip_refused": skip_refused}
     given = {**fields, "streams_as_queues": streams_as_queues, "dry_run": dry_run}
-    given |= {"detach": True} if detach else {}  # Older brokers do not know it.
+    given |= {name: value for name, value in (("detach", detach), ("move", move), ("of", of)) if value}
     return (yield from _asking(engine, "definitions.import", given))
 
 
