@@ -15,6 +15,7 @@ _IN_MEMORY: Final = "overflow=page keeps what is beyond a capacity on the disk"
 _NO_STREAM: Final = "a queue is no stream; a cursor reads a queue again"
 _NO_FEDERATION: Final = "there are no federation links"
 _NOT_COMPARED: Final = "messages are not compared"
+_SHARED_GROUPS: Final = "a group moves when all its messages are settled, as Qpid's shared groups do"
 _DEDUPLICATION: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-header")
 
 # fmt: off
@@ -29,6 +30,7 @@ OF_QUEUES: Final[dict[str, str]] = {
                      "x-stream-partition-order"), _NO_STREAM),
     "x-max-age": "a queue is no stream; message-ttl bounds the age of its messages",
     "x-consumer-disconnected-timeout": "a consumer ends with its connection, and its deliveries return at once",
+    **dict.fromkeys(("qpid.shared_msg_group", "messageGroupType"), _SHARED_GROUPS),
     "x-internal-purpose": _NO_FEDERATION,
     "x-max-hops": _NO_FEDERATION,
     "x-name-prefix": "the broker's own names begin with amq.gen",
@@ -36,7 +38,7 @@ OF_QUEUES: Final[dict[str, str]] = {
 """Arguments of queues, each with the reason."""
 OF_EXCHANGES: Final[dict[str, str]] = {
     **dict.fromkeys(_DEDUPLICATION, _NOT_COMPARED),
-    **dict.fromkeys(("hash-header", "hash-property", "x-hash-on", "x-algorithm"), "only a hash exchange reads it"),
+    "x-algorithm": "there is one consistent hash",
     "x-delayed-type": "only a delaying exchange reads it",
     "x-recent-history-length": "an exchange stores no messages",
     "x-recent-history-no-store": "an exchange stores no messages",

@@ -104,6 +104,14 @@ class Requeueing(Chore):
         raise NotImplementedError
 
 
+class Grouping:
+    """The message groups of a queue."""
+
+    def on_left(self, messages: list[Message | None]) -> None:
+        """Handle messages that are settled: none of these comes back to the queue."""
+        raise NotImplementedError
+
+
 class LateCount:
     """The count of messages that were in queues before their address got a bound."""
 

@@ -19,7 +19,7 @@ from typing_extensions import override
 from penstock.core.deaths import DELIVERY_LIMIT, MAXLEN
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Envelope, Message, StoredMessage, TrackedMessage
-from penstock.core.queue.context import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
+from penstock.core.queue.context import ContentChange, DeadLetterSink, Grouping, Requeueing, Subscriber, Subscriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.membership import Membership
@@ -131,6 +131,8 @@ class Queue(GateOwner):
         """Timer of the queue's expiry; None while nothing expires."""
         self.dead_letters: DeadLetterSink | None = None
         """Publisher of the queue's dead letters; None if dead letters are dropped."""
+        self.grouping: Grouping | None = None
+        """Message groups by the setting group-by; None without groups."""
         self.length: Length | None = None
         """Length limit of ready messages, in addition to the capacity; None without one."""
         self._update_fast_path(0.0)
@@ -217,9 +219,10 @@ class Queue(GateOwner):
     def _divide(self) -> None:
         """Divide the ready messages into classes before an urgent one enters, if the type of the queue has these.
 
-        A queue that pages has one line: messages return from the disk in the order in which they were paged.
+        A queue that pages has one line: messages return from the disk in the order in which they were paged. So has a
+        queue with groups, whose messages keep their order.
         """
-        if self.features.type.urgent_first and self.pager is None:
+        if self.features.type.urgent_first and self.pager is None and self.grouping is None:
             self.ready_queue = divided(self.ready_queue)
 
     def raise_tail(self, sequence: i64) -> None:
@@ -438,6 +441,11 @@ class Queue(GateOwner):
         self.ready_queue = in_order(self.ready_queue)
         self.tracks_removals = True
 
+    def set_grouping(self, grouping: Grouping | None) -> None:
+        """Set the message groups; every removal is reported to these."""
+        self.grouping = grouping
+        self.tracks_removals = self.tracks_removals or grouping is not None
+
     def on_paging_finished(self) -> None:
         """Handle the end of paging: no page is left."""
         if self.overflow is not self.settings.overflow:
@@ -450,6 +458,8 @@ class Queue(GateOwner):
         if storage is not None:
             storage.forget(messages, now)
         self.membership.leave_addresses(messages, now)
+        if self.grouping is not None:
+            self.grouping.on_left(messages)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest ready message (drop-head); the caller updates the gate."""
@@ -480,6 +490,8 @@ class Queue(GateOwner):
     def dead_letter(self, message: Message, reason: str, now: float, added: ContentChange | None = None) -> None:
         """Remove a ready message for a reason, and dead-letter it if the queue has a dead-letter exchange."""
         if self.dead_letters is not None:
+            if self.grouping is not None:
+                self.grouping.on_left([message])
             self.unacked(1, message.charge)
             self.dead_letters.dead_letter(message, reason, True, added)
             return
