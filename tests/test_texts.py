@@ -21,6 +21,7 @@ from penstock.texts import (
     nearest,
     printable,
     printable_json,
+    shown_age,
     shown_bytes,
     shown_capacity,
     shown_percent,
@@ -112,6 +113,17 @@ def test_counts_capacities_and_percentages_are_for_people() -> None:
     assert shown_capacity({"messages": 1000, "bytes": 2048}) == "1,000 messages and 2 KiB"
     assert shown_capacity({"messages": None, "bytes": None}) == "no limit"
     assert (shown_percent(None), shown_percent(12.5)) == ("-", "12.5 %")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        *((None, "-"), (0.05, "0.1 s"), (59.9, "59.9 s"), (61, "1 min 1 s"), (7_300, "2 h 1 min")),
+        *((47 * 3600, "47 h 0 min"), (53 * 3600, "2 d 5 h")),
+    ],
+)
+def test_age_has_the_two_largest_units(seconds: float | None, shown: str) -> None:
+    assert shown_age(seconds) == shown
 
 
 WORDS: dict[str, object] = {

@@ -151,11 +151,15 @@ class History:
         self.copies: dict[tuple[str, str], Copy] = {}
         """By queue and message-id, under each of a copy's places."""
         self.wipes: list[Wipe] = []
+        self.moves: list[tuple[str, int]] = []
+        """Moves of whole queues that were answered: the queue, and when it was asked for."""
         self.transactions: list[Transaction] = []
         self.things: dict[tuple[str, ...], Thing] = {}
         self.violations: list[Violation] = []
         self.confirmed = 0
         self.deliveries = 0
+        self.transferred = 0
+        """Messages that were moved or redriven by jobs that were answered."""
         self.waiting: tuple[str, Callable[[], None]] | None = None
         """Whom to call at once when an answer of this kind has been read: one of `ANSWERS`."""
 

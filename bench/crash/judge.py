@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bench.crash.history import Copy, Fate, History, Settlement, Transaction, Violation
 from bench.crash.promises import Promises
-from bench.crash.topology import DEAD
+from bench.crash.topology import AGAIN, DEAD, MOVED
 
 LATE_NS = 2_000_000_000
 """How long after its time an expired message may still be given out, in ns: brokers look at times in their own turn."""
@@ -96,7 +96,7 @@ class Judge:
             verdict.kept.append((copy, one))
             self._look_at(copy, one, verdict)
             before = last.get((one.queue, copy.publisher))
-            if one.queue == copy.places[0]:
+            if one.queue == copy.places[0] and one.queue != AGAIN:
                 if before is not None and before.place > copy.place:
                     verdict.blame("order", f"{one.queue} has {before.name} before {copy.name}")
                 last[one.queue, copy.publisher] = copy
@@ -131,13 +131,23 @@ class Judge:
                 verdict.blame("unmarked", text)
 
     def _look_at_times(self, copy: Copy, one: Found, verdict: Verdict) -> None:
+        if one.queue != copy.places[0] and copy.places[0] in (*MOVED, AGAIN):
+            verdict.counts["transferred, found"] += 1
+            return
         if one.queue == copy.places[0]:
+            self._look_at_moves(copy, one, verdict)
             late = one.at - copy.taken - copy.lifetime
             if copy.lifetime and copy.taken and late > LATE_NS:
                 verdict.blame("expired", f"{one.queue} gave out {one.name} {late / 1e9:.1f} s after it had expired")
         elif copy.delivered != one.queue and not (copy.settlement is not None and copy.settlement.rejected):
             if not copy.lifetime or one.at < copy.sent + copy.lifetime:
                 verdict.blame("misplaced", f"{one.name} is in {one.queue}, but was not rejected and has not expired")
+
+    def _look_at_moves(self, copy: Copy, one: Found, verdict: Verdict) -> None:
+        for queue, begun in self._history.moves:
+            if queue == one.queue and copy.taken and copy.taken < begun:
+                verdict.blame("moved back", f"{one.name} is in {queue}, but a move of all of it was answered")
+                return
 
     def _expect(self, copy: Copy, one: Found | None, verdict: Verdict) -> None:
         must, why = self.expected(copy)
@@ -222,10 +232,11 @@ def carry_on(history: History, verdict: Verdict) -> None:
     """Make what was found the beginning of the next round: it is in the broker now, and nothing else is."""
     history.copies.clear()
     history.wipes.clear()
+    history.moves.clear()
     history.transactions.clear()
     history.violations.clear()
     for copy, one in verdict.kept:
-        if one.queue != copy.places[0]:
+        if one.queue != copy.places[0] and copy.places[0] != AGAIN:
             copy.publisher, copy.place, copy.lifetime = f"dead letters in {one.queue}", one.at, 0
             copy.places = copy.places[copy.places.index(one.queue) :]
         copy.taken = copy.taken or one.at

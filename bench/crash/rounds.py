@@ -19,8 +19,10 @@ from bench.crash.parties import Consumer, Lagging, Party, Publisher, Subscriber,
 from bench.crash.promises import Promises
 from bench.crash.target import Target
 from bench.crash.topology import (
+    AGAIN,
     LOCAL_OTHER,
     MORTAL,
+    MOVED,
     OTHERS,
     PAGED_MORTAL,
     PAGED_PURGED,
@@ -39,6 +41,7 @@ from bench.crash.topology import (
     drained,
     straight,
 )
+from bench.crash.transfers import Mover, Redriver, Rejecter
 from bench.crash.wire10 import Link10, subscribe
 from bench.crash.witness import Witness
 
@@ -125,6 +128,8 @@ def parties(
         found.append(Reader(*place(), cursors[READ]))
     if PAGED_READ in cursors and chance.random() < 0.7:
         found += paging(place, chance, cursors)
+    if cursors:
+        found += transferring(place, chance)
     if amqp10 > 0:
         if READ in cursors and chance.random() < 0.6:
             found += subscribing(place, chance)
@@ -165,6 +170,20 @@ def wiping(place: Place, chance: random.Random, purged: str, mortal: str) -> Ite
         if chance.random() < 0.5:
             yield Publisher(*place(), straight(queue), plain=True)
             yield changer(*place(), queue)
+
+
+def transferring(place: Place, chance: random.Random) -> Iterator[Party]:
+    """Yield clients of queues whose messages are moved, and of one whose dead letters are redriven."""
+    for source, target in MOVED.items():
+        if chance.random() < 0.6:
+            yield Publisher(*place(), straight(source), plain=True)
+            yield Mover(*place(), source)
+            if chance.random() < 0.7:
+                yield Consumer(*place(), target)
+    if chance.random() < 0.6:
+        yield Publisher(*place(), straight(AGAIN), plain=True)
+        yield Rejecter(*place())
+        yield Redriver(*place())
 
 
 def paging(place: Place, chance: random.Random, cursors: Cursors) -> Iterator[Party]:
@@ -311,7 +330,8 @@ class Rounds:
         self.counts["rounds"] += 1
         self.counts["confirmed"] += self.history.confirmed
         self.counts["delivered"] += self.history.deliveries
-        self.history.confirmed = self.history.deliveries = 0
+        self.counts["transferred"] += self.history.transferred
+        self.history.confirmed = self.history.deliveries = self.history.transferred = 0
 
     def _write_journal(self, plan: Plan, found: list[Found], violations: list[Violation]) -> None:
         """Write all that is known of a round, a line of JSON for each thing."""

@@ -48,11 +48,24 @@ OURS: dict[str, dict[str, object]] = {READ: {}, PAGED_READ: {"overflow": "page",
 LOCAL_EXCHANGE, LOCAL_CONTAINER, LOCAL_LINK = "crash.local", "crash", "others"
 OTHERS = "local.0"
 """Bound to `LOCAL_EXCHANGE` beside the subscription: it gets what the subscriber publishes, too."""
+MOVED = {"move.0": "move.1", "move.2": "move.3"}
+"""Queues whose messages jobs move, and their targets."""
+AGAIN, AGAIN_DEAD = "again", "again.dead"
+"""A queue whose messages are rejected, and that of these dead letters, from which jobs redrive them."""
+TRANSFERS: dict[str, dict[str, object]] = {
+    "move.0": {},
+    "move.1": {"capacity-messages": 200, "hold-deadline": 1},
+    "move.2": {"overflow": "page", "capacity-messages": 20},
+    "move.3": {"overflow": "page", "capacity-messages": 20},
+    AGAIN: {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": AGAIN_DEAD},
+    AGAIN_DEAD: {},
+}
+"""Of Penstock only; drained in this order, so that a moved message is seen in its target."""
 SUBSCRIPTION = f"amq.subscription.{LOCAL_CONTAINER}.{LOCAL_LINK}"
 """Queue of the durable subscription with no-local, which a client of AMQP 1.0 has."""
 LOCAL: dict[str, dict[str, object]] = {OTHERS: {}}
 """Of Penstock only."""
-ARGUMENTS = QUEUES | PAGING | OURS | LOCAL
+ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS
 WORK = [name for name in QUEUES if name.startswith(("work", "fan", "topic"))]
 """Those that consumers take from."""
 PAGED_WORK = [name for name in PAGING if name not in (PAGED_PURGED, PAGED_MORTAL)]
@@ -78,6 +91,10 @@ class Road(NamedTuple):
 
 def straight(queue: str) -> Road:
     """Return the road of the default exchange into a queue."""
+    if queue in MOVED:
+        return Road("", queue, ((queue, MOVED[queue]),))
+    if queue == AGAIN:
+        return Road("", queue, ((queue, AGAIN_DEAD),))
     return Road("", queue, ((queue, DEAD) if "x-dead-letter-exchange" in ARGUMENTS.get(queue, {}) else (queue,),))
 
 
@@ -102,7 +119,7 @@ TRANSACTED = [road for road in PAGED_ROADS if ("paged.2",) not in road.places]
 
 def drained(ours: bool) -> list[str]:
     """Return the queues whose messages a consumer takes after a restart; the one for dead letters is the last."""
-    return [*((*PAGING, *LOCAL, SUBSCRIPTION) if ours else ()), *QUEUES]
+    return [*((*PAGING, *LOCAL, SUBSCRIPTION, *TRANSFERS) if ours else ()), *QUEUES]
 
 
 def declare(link: Link, history: History, ours: bool) -> None:

@@ -190,6 +190,19 @@ def shown_time(milliseconds: float) -> str:
     return f"{milliseconds:.10g} ms"
 
 
+def shown_age(seconds: float | None) -> str:
+    """Return a time for people: 9.5 s, 4 min 5 s, 3 h 12 min, 2 d 5 h; "-" for None."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
 def counted(count: int, one: str) -> str:
     """Return a number with its noun: 1 message, 2 messages."""
     return f"1 {one}" if count == 1 else f"{count:,} {one}s"

@@ -33,9 +33,11 @@ WORDS = {
     "policies set": "long ^none$ max-length=1",
     "queues block": "orders",
     "queues consume": "orders --count 1 --ack",
-    "queues declare": "more",
+    "queues copy": "orders more",
+    "queues declare": "another",
     "queues delete": "orders",
     "queues get": "orders --ack",
+    "queues move": "orders more",
     "queues publish": "orders another",
     "queues purge": "orders",
     "queues set": "orders capacity-messages=7",
@@ -46,6 +48,8 @@ WORDS = {
 LOOKS = {
     "cursors show": "billing",
     "exchanges show": "logs",
+    "messages browse": "orders",
+    "messages delayed": "orders",
     "queues show": "orders",
     "top": "--once --limit 400",
     **{f"{noun} list": "" for noun in ("bindings", "consumers", "cursors", "exchanges", "leases", "sinks", "queues")},
@@ -56,7 +60,10 @@ LOOKS = {
 """Arguments of commands that look at a virtual host."""
 READERS = {
     "cursors release": "tests/ranges/test_cursor_table.py: a cursor that has left a queue, in its virtual host",
+    "messages cancel": "tests/operations/test_delayed.py: messages of a queue in its virtual host",
+    "messages send-now": "the same",
     "leases end": "tests/ranges/test_leases.py: a lease of another virtual host is not found",
+    "queues redrive": "tests/operations/test_transfers.py: to the queues of the virtual host of its dead letters",
     "sinks assign": "tests/ranges/test_sinks.py: marks are kept by virtual host",
     "sinks end": "the same",
     "queues watch": "tests/management/test_flow_log_records.py: events of a queue in its virtual host",
@@ -79,7 +86,7 @@ class Hosts:
                 self._fill(client, name)
 
     def _fill(self, client: penstock.Connection, vhost: str) -> None:
-        for queue in ("orders", "closed", f"of-{vhost}"):
+        for queue in ("orders", "more", "closed", f"of-{vhost}"):
             client.declare_queue(queue)
         for exchange in ("logs", "closed"):
             client.declare_exchange(exchange, "topic")

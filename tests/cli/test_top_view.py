@@ -34,18 +34,12 @@ def test_size_has_a_unit(octets: int, shown: str) -> None:
     assert top_view.size(octets) == shown
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(None, "-"), (0.05, "0.1 s"), (59.9, "59.9 s"), (61, "1 min 1 s"), (7_300, "2 h 1 min")]
-)
-def test_time_has_units(value: float | None, shown: str) -> None:
-    assert top_view.seconds(value) == shown
-
-
 def item(**changed: Any) -> dict[str, Any]:
     own = {
         "depth": {"messages": 1200, "bytes": 2048},
         "capacity": {"messages": None, "bytes": 4096},
         "fill_percent": 45.0,
+        "oldest_s": 12.0,
         "road": {"open": False, "held_by": "own", "blocked": 2, "closed_for_s": 3.0},
     }
     return {"name": "a\x1b[31m", "vhost": "/", "messages_unacknowledged": 3, "consumers": 1, "penstock": own, **changed}
@@ -53,11 +47,11 @@ def item(**changed: Any) -> dict[str, Any]:
 
 def test_queue_row_escapes_control_characters_and_shows_missing_rates_as_dashes() -> None:
     assert top_view.cells_of(item(), False) == (
-        *("a\\x1b[31m", "████▌      45 %", "closed", "2", "3.0 s", "1,200", "3", "2.0 KiB", "-", "-", "1"),
+        *("a\\x1b[31m", "████▌      45 %", "closed", "2", "3.0 s", "1,200", "12.0 s", "3", "2.0 KiB", "-", "-", "1"),
     )
     stats = {"publish": 9, "publish_details": {"rate": 1.5}, "deliver_get_details": {"rate": 2000.0}}
     row = top_view.cells_of(item(message_stats=stats), True)
-    assert (row[0], row[8], row[9]) == ("/: a\\x1b[31m", "1.5", "2,000.0")
+    assert (row[0], row[9], row[10]) == ("/: a\\x1b[31m", "1.5", "2,000.0")
     assert top_view.rates(item(message_stats={"publish": 9, "publish_details": None})) == (None, None)
 
 
@@ -82,10 +76,10 @@ def with_history(messages: list[int], closed: list[float]) -> dict[str, Any]:
     ("width", "heads", "samples"),
     [
         (80, [], 0),
-        (118, [], 24),
-        (119, ["depth 1 min"], 24),
-        (133, ["depth 1 min", "closed 1 min"], 36),
-        (157, ["depth 2 min", "closed 2 min"], 60),
+        (126, [], 24),
+        (127, ["depth 1 min"], 24),
+        (141, ["depth 1 min", "closed 1 min"], 36),
+        (165, ["depth 2 min", "closed 2 min"], 60),
         (400, ["depth 5 min", "closed 5 min"], 60),
     ],
 )
@@ -94,7 +88,7 @@ def test_sparklines_are_shown_where_there_is_room_for_a_minute(width: int, heads
     found, rows = top_view.rows_of([known], False, width)
     assert [list(found[len(top_view.HEADS) :]), len(rows[0])] == [heads, len(top_view.HEADS) + len(heads)]
     assert top_view.samples_wanted(width) == samples
-    assert sum(max(map(len, column)) + 2 for column in zip(found, *rows, strict=True)) <= max(width, 105)
+    assert sum(max(map(len, column)) + 2 for column in zip(found, *rows, strict=True)) <= max(width, 113)
     assert top_view.rows_of([item()], False, width)[0] == top_view.HEADS, "a broker that tells no history"
 
 
@@ -109,6 +103,6 @@ def test_sparklines_end_with_the_newest_sample_and_begin_where_the_broker_did() 
 
 def test_long_names_are_cut_to_leave_room_for_sparklines() -> None:
     known = {**with_history([1], [0.0]), "name": "n" * 255}
-    assert top_view.rows_of([known], False, 150)[0] == top_view.HEADS
-    assert len(top_view.rows_of([known], False, 150, 36)[0]) == len(top_view.HEADS) + 1
+    assert top_view.rows_of([known], False, 158)[0] == top_view.HEADS
+    assert len(top_view.rows_of([known], False, 158, 36)[0]) == len(top_view.HEADS) + 1
     assert top_view.rows_of([], False, 0)[0] == top_view.HEADS

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from penstock.content.properties import Properties
+from penstock.core.consume.outcome import Outcome
 from penstock.core.message import Envelope
 from penstock.core.publish.credit_window import CreditWindow
 from penstock.core.queue.queue import Queue
@@ -84,6 +85,7 @@ def test_metric_families_have_help_and_counters_end_with_total() -> None:
 
 NUMBERS = (
     *("messages", "messages_ready", "messages_unacknowledged", "consumers", "penstock.fill_percent"),
+    "penstock.oldest_s",
     *("penstock.gate.blocked", "message_stats.publish_details.rate", "message_stats.deliver_get_details.rate"),
 )
 
@@ -132,6 +134,42 @@ def test_view_of_a_fill_is_the_higher_of_messages_and_bytes() -> None:
     assert fill_percent(house.vhost.queue("a")) == 25.0
     house.queue("free", capacity_bytes="none")
     assert fill_percent(house.vhost.queue("free")) is None
+
+
+def test_view_of_a_queue_has_the_age_of_its_oldest_ready_message() -> None:
+    house = House("a")
+    queue = house.vhost.queue("a")
+    assert queue_row(queue, house.broker)["oldest_s"] is None
+    house.publish_now("a", 100)
+    house.broker.now = 160.5
+    house.publish_now("a", 100)
+    assert queue_row(queue, house.broker)["oldest_s"] == 60.5
+    house.session.get(queue, False, 161.0)
+    house.broker.now = 161.0
+    assert queue_row(queue, house.broker)["oldest_s"] == 0.5, "a delivered message is not ready"
+    house.session.unsettled.settle(1, 1, Outcome.RELEASED, 161.0)
+    assert queue_row(queue, house.broker)["oldest_s"] == 61.0
+
+
+def test_age_of_the_oldest_message_is_a_metric_and_zero_for_an_empty_queue() -> None:
+    client = Dialogue(make_driver())
+    client.declare("orders")
+    client.declare("none")
+    client.say(publish("orders", b"x"))
+    client.driver.begin(client.driver.broker.now + 61.0)
+    found = samples_of(scraped(client.driver, Selection(100)))
+    assert of_queue(found, "penstock_queue_oldest_message_age_seconds") == pytest.approx(61.0)
+    assert of_queue(found, "penstock_queue_oldest_message_age_seconds", "none") == 0
+
+
+@pytest.mark.parametrize("timestamp", [1_700_000_000, None])
+def test_head_message_timestamp_is_the_property_of_the_next_message(timestamp: int | None) -> None:
+    client = Dialogue(make_driver())
+    client.declare("orders")
+    queue = client.driver.broker.vhosts["/"].queues["orders"]
+    assert QUEUE.row(queue, reading(client.driver))["head_message_timestamp"] is None
+    client.say(publish("orders", b"x", properties=Properties(timestamp=timestamp, message_id="m")))
+    assert QUEUE.row(queue, reading(client.driver))["head_message_timestamp"] == timestamp
 
 
 def test_view_of_a_gate_names_the_producers_that_it_blocks() -> None:

@@ -183,6 +183,7 @@ def test_sum_over_many_queues_names_the_largest_queues() -> None:
     assert answer["sentences"] == [
         "con:1(guest@127.0.0.1:1/)/ch:1 is blocked 1.5 s by vhost /: 1,310 bytes > stop 900 (opens at 500), "
         "closed for 1.5 s; 2 confirmations are withheld",
+        "the oldest ready message of queue a has waited 1.5 s",
         "the largest of 6 queues that count in vhost /: e with 282 bytes, d with 272 bytes, c with 262 bytes",
     ]
     (gate,) = [each for each in answer["gates"] if each["kind"] == "vhost"]

@@ -34,7 +34,7 @@ OF_ALL = {name_of(row): row for row in OPERATIONS if ALL in may_answer(row)}
 NOT_JOINED = {"definitions.import": "its file goes to the brokers in parts, which none of these functions makes"}
 """Operations that ask all brokers and have no join yet, each with the reason."""
 OWN = {
-    "id": "numbers of jobs begin in each process",
+    "id": "numbers of jobs and of alarms begin in each process",
     "lease": "numbers of leases begin in each process",
     "number": "numbers of leases and of connections begin in each process",
     "limit": "each process has the whole of a pool until a node divides it",
@@ -46,7 +46,7 @@ NAMES = [CONNECTION.format(0), CONNECTION.format(1), "10.0.9.9:1 -> unknown:0"]
 """Names of a connection in each virtual host, and of none."""
 NEW_NAMES = [name.replace(".2:", ".3:") for name in NAMES[:2]]
 """Those of connections over AMQP 1.0."""
-SAMPLES = {"msg_rates_age": "60", "msg_rates_incr": "5", "lengths_age": "60", "lengths_incr": "5"}
+SAMPLES = {"rates": [60, 5], "lengths": [60, 5]}
 QUEUE_LIMIT = {"scope": "queue", "settings": {"hold-deadline": "7 s"}}
 SHOVELS = "GET /parameters /parameters/{component} /parameters/{component}/{vhost}"
 CASES: dict[str, list[Row]] = {
@@ -89,6 +89,7 @@ CASES: dict[str, list[Row]] = {
                                                   for each in (False, True))],
     "GET /overview": [{}, SAMPLES],
     "GET /penstock/history": [{}, {"seconds": "5"}, {"seconds": "6"}],
+    "alarm.list": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
     "GET /penstock/jobs": [{}, {"state": "waiting"}],
     "job.show": [{"id": 1}, {"id": 99}],

@@ -49,8 +49,8 @@ def test_overview_counts_connections_since_the_start(driver: BrokerDriver) -> No
 
 
 def test_overview_refuses_samples_of_no_age(driver: BrokerDriver) -> None:
-    fields = {"msg_rates_age": "x", "msg_rates_incr": "5"}
-    with pytest.raises(PreconditionFailed, match="msg_rates_age must be a whole number from 1, not x"):
+    fields = {"rates": [0, 5]}
+    with pytest.raises(PreconditionFailed, match="'rates' must be a list of age and increment in seconds, not "):
         ask(driver, "GET /overview", fields, access=administrator(driver))
 
 

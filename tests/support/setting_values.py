@@ -19,6 +19,7 @@ TEXTS: dict[str, object] = {
     "auto-create": "true",
     "group-by": "group-id",
     "consumer-window-adaptive": "true",
+    "max-age": "7D",
 }
 """What is no number."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,12 +17,13 @@ import click
 
 from penstock.cli import common
 from penstock.cli.common import COLUMN_COLOURS, control_session, near_match, print_result, say, say_json, table
+from penstock.cli.job_progress import shown_progress
 from penstock.cli.parameters import JSON, parameter
 from penstock.cli.target import URL
 from penstock.describe.conditions import Condition, cell, condition_of, holds, key_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.operations.command import Answer, Columns, Command, Field, Given, Item, Listing
-from penstock.operations.commands import METHODS
+from penstock.operations.commands import DETACH, METHODS
 from penstock.settings.kind import COUNT
 from penstock.texts import printable
 
@@ -232,7 +234,10 @@ def _ask(row: Command, given: Given, as_json: bool, url: str) -> None:
     from penstock.client.errors import ChannelClosed, ControlError
 
     operation, fields = _request(row, given)
-    with control_session(url) as connection:
+    name = f"{operation}-{secrets.token_hex(4)}" if DETACH in row.fields else ""
+    watched = shown_progress(url, name) if name else contextlib.nullcontext()
+    named = {"name": name} if name else {}
+    with control_session(url, **named) as connection, watched:
         answer: Answer = {}
         try:
             if row.first:

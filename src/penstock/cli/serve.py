@@ -44,6 +44,8 @@ OPTIONS: Final = {
                         "`off`: none."),
     "audit-log": ("DIR", "Write the audit log to this directory (docs/audit-log.md); default: in the data directory; "
                          "`off`: none."),
+    "definitions": ("PATH", "Import the definitions of this file, or of the files *.json of this folder, at the start "
+                            "if they differ from what is there (docs/definitions.md)."),
     "log-level": (None, "Log records from this level on to standard error (docs/logs.md); default: info."),
     "log-format": (None, "Write the log as text, as a JSON object a line, or in the Java broker's form; default: "
                            "text."),

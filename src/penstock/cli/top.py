@@ -17,7 +17,7 @@ from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Feed, say, say_json
 from penstock.cli.parameters import Url, command, option
 from penstock.errors import ConfigError, PenstockError
 from penstock.settings.kind import seconds_from, whole
-from penstock.texts import counted, printable, road_text, shown_capacity, shown_percent
+from penstock.texts import counted, printable, road_text, shown_age, shown_capacity, shown_percent
 
 INTERVAL_S: Final = 1.0
 """Seconds between two pictures."""
@@ -218,7 +218,7 @@ class Lines:
         least = top_view.amounts(depths) or (0.0, 0.0)
         state = f"gate {road_text(road)}"
         if not road["open"]:
-            state += f" for {top_view.seconds(road['closed_for_s'])}"
+            state += f" for {shown_age(road['closed_for_s'])}"
         found = [
             printable(
                 f"{item['name']}: {counted(depth['messages'], 'message')}, {top_view.size(depth['bytes'])} of "

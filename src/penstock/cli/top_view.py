@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from penstock.texts import counted, printable, road_text
+from penstock.texts import counted, printable, road_text, shown_age
 
 Item = dict[str, Any]
 Row = tuple[str, ...]
 
 HEADS: Final = (
-    *("queue", "fill", "gate", "blocked", "closed for", "messages", "unacked", "bytes", "in/s", "out/s", "consumers"),
+    *(
+        "queue",
+        "fill",
+        "gate",
+        "blocked",
+        "closed for",
+        "messages",
+        "oldest",
+        "unacked",
+        "bytes",
+        "in/s",
+        "out/s",
+        "consumers",
+    ),
 )
 ORDERS: Final = ("blocked", "fill", "messages", "bytes", "rate")
 HISTORY_HEADS: Final = ("depth", "closed")
@@ -80,16 +93,6 @@ def rates(item: Item) -> tuple[float | None, float | None]:
     return rate(item, "publish"), rate(item, "deliver_get", "deliver")
 
 
-def seconds(value: float | None) -> str:
-    """Return a time as text: 9.5 s, 4 min 5 s, 3 h 12 min."""
-    if value is None:
-        return "-"
-    if value < 60:
-        return f"{value:.1f} s"
-    minutes, rest = divmod(int(value), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def cells_of(item: Item, everywhere: bool) -> Row:
     """Return the cells of a queue, in the order of HEADS; names of other virtual hosts are before a colon."""
     own = item["penstock"]
@@ -101,8 +104,9 @@ def cells_of(item: Item, everywhere: bool) -> Row:
         "" if fill is None else f"{bar(fill)} {fill:.0f} %",
         road_text(road),
         f"{road['blocked']:,}",
-        seconds(road["closed_for_s"]),
+        shown_age(road["closed_for_s"]),
         f"{depth['messages']:,}",
+        shown_age(own.get("oldest_s")),
         f"{item['messages_unacknowledged']:,}",
         size(depth["bytes"]),
         "-" if came is None else f"{came:,.1f}",
@@ -174,7 +178,7 @@ def blocked_lines(why: Item, most: int = GATES_SHOWN) -> list[str]:
         hint = f"; {gate['advice']}" if gate.get("advice") else ""
         name = f"{gate['kind']} {gate['name']}" if gate["name"] else gate["kind"]
         found.append(
-            printable(f"{seconds(gate['blocked_for_s'])}  {name} blocks {counted(gate['blocked'], 'producer')}{hint}")
+            printable(f"{shown_age(gate['blocked_for_s'])}  {name} blocks {counted(gate['blocked'], 'producer')}{hint}")
         )
     more = len(gates) - len(found) + (why.get("more_gates") or 0)
     if more:

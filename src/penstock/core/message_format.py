@@ -13,7 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.content.death_entries import deaths_in
+from penstock.content.death_entries import Entry, deaths_in
 from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import CC, Properties
 from penstock.content.selector.fields import NeutralMessage, SelectableMessage
@@ -178,6 +178,10 @@ class MessageFormat:
         except (UnreadableContent, PreconditionFailed):
             return None
 
+    def with_offset(self, content: bytes, offset: i64) -> bytes | None:
+        """Return the content with the offset of a message of a stream; None if the format cannot carry it."""
+        return self.with_headers(content, {"x-stream-offset": int(offset)})
+
     def split(self, content: bytes) -> tuple[bytes, bytes, PropertyOctets | None] | None:
         """Return the bytes that alone decide the properties of a message, and its body; None if there are no such
         bytes.
@@ -233,7 +237,11 @@ class MessageFormat:
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
         """Return the death records of a message, the last one first: queue and reason, each pair once."""
-        return pairs_of(deaths_in(self.headers(content).get("x-death")))
+        return pairs_of(self.death_entries(content))
+
+    def death_entries(self, content: bytes) -> list[Entry]:
+        """Return the entries of x-death, the last death first; none if they cannot be read."""
+        return deaths_in(self.headers(content).get("x-death"))
 
     def copies(self, content: bytes) -> list[str]:
         """Return the additional routing keys of a message (CC)."""
@@ -475,8 +483,8 @@ class LargeFormat(MessageFormat):
         return None if head is None else with_head(content, head)
 
     @override
-    def deaths(self, content: bytes) -> list[tuple[str, str]]:
-        return self.of_head(content).deaths(head_of(content))
+    def death_entries(self, content: bytes) -> list[Entry]:
+        return self.of_head(content).death_entries(head_of(content))
 
     @override
     def copies(self, content: bytes) -> list[str]:

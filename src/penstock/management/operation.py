@@ -28,7 +28,7 @@ References of a list (`Found`) are for HTTP, which writes the rows as it streams
 
 
 class Waiting:
-    """Answer of an operation whose steps wait for events. The control exchange has none."""
+    """Answer of an operation whose steps wait for events."""
 
     def __init__(self, steps: Waits[Answer]) -> None:
         self.steps = steps
@@ -253,9 +253,12 @@ def looking(
     routes: tuple[Route, ...] = (),
     asks: str | Choice = "",
     join: Join | None = None,
+    gives: str = ROW,
 ) -> Operation:
     """Return an operation that changes nothing."""
-    return Operation(name, run, fields, tag=tag, how=LOOKS, audited=False, routes=routes, asks=asks, join=join)
+    return Operation(
+        name, run, fields, tag=tag, how=LOOKS, audited=False, routes=routes, gives=gives, asks=asks, join=join
+    )
 
 
 def may_answer(row: Operation) -> tuple[str, ...]:

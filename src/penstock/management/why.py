@@ -34,6 +34,7 @@ from penstock.describe.session import (
     CONSUMERS_SHOWN,
     connection_in_full,
     consumer_row,
+    delayed_clause,
     held_by,
     obstacles,
     producer_row,
@@ -41,6 +42,7 @@ from penstock.describe.session import (
     withheld_by,
 )
 from penstock.describe.spark import held_by_lease, lease_end, lease_row, staged_line
+from penstock.describe.stream import stream_words
 from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
@@ -52,11 +54,13 @@ from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
 from penstock.management.refusals import Refusal
-from penstock.texts import SCOPE_NOUNS
+from penstock.texts import SCOPE_NOUNS, shown_age
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3
 """Most kinds of refusals of a connection in sentences; the plain data has all that are stored."""
+OLD_S: Final = 1.0
+"""Least seconds that the oldest message of a queue has waited for a sentence about it."""
 LARGEST: Final = 3
 """Most queues named as the largest of a sum."""
 OF_ALL_VHOSTS: Final = " of all virtual hosts"
@@ -118,9 +122,14 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     if not shut and not blocks:
         measured = queue.measure()
         depth = amounts(measured.messages, measured.bytes)
-        if queue.pager is not None and queue.pager.messages > 0:
+        if queue.features.type.retains:
+            depth += f" not written yet; {stream_words(queue)}"
+        elif queue.pager is not None and queue.pager.messages > 0:
             depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; it blocks no producer")
+    age_s = queue.oldest_age_s(now)
+    if age_s >= OLD_S:
+        sentences.append(f"the oldest ready message of queue {queue.name} has waited {shown_age(age_s)}")
     if queue.length is not None:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {queue.length.acts()}")
     for gate in shut or [queue.gate]:
@@ -442,8 +451,12 @@ def _advice_on(queue: Queue) -> str:
         return (
             f"start the reader of cursor {slowest} again; if it is gone for good, `penstock cursors delete {slowest}`"
         )
+    if queue.features.type.retains:
+        return f"the disk is slow: what is published to stream {name} waits until it is written"
     if not queue.consumers:
         return f"start a consumer of queue {name}, or drop its messages (`penstock queues purge {name}`)"
+    if queue.delayed_messages == queue.depth_messages():
+        return f"all messages of queue {name} are delayed: raise its capacity, or `penstock messages cancel {name} all`"
     if queue.unacked_messages == queue.depth_messages():
         return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
     return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
@@ -518,7 +531,8 @@ def _readers(queue: Queue, broker: Broker) -> str:
         if not left and not queue.consumers:
             return behind
         return f"{behind}; {int(left):,} messages are left to consumers, and it {_consumers(queue, now)}"
-    return f"queue {queue.name} {_consumers(queue, now)}"
+    delayed = f"; {delayed_clause(queue, now)}" if queue.delayed_messages else ""
+    return f"queue {queue.name} {_consumers(queue, now)}{delayed}"
 
 
 def _holder(queue: Queue, work: WorkMeter) -> tuple[LeaseState | None, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.errors import ConfigError
@@ -44,10 +44,12 @@ MESSAGES: Final = "Queues and messages"
 CLIENTS: Final = "Clients"
 RULES: Final = "Settings and policies"
 ACCESS: Final = "Users and virtual hosts"
+WATCH: Final = "See what happens"
 WORK: Final = "Long work"
 SPARK: Final = "Readers and writers of Spark"
 NOUNS: Final[dict[str, Noun]] = {
     "queues": Noun(MESSAGES, "Declare queues, look at them, send and read messages.", "queue", "queues", "orders"),
+    "messages": Noun(MESSAGES, "Look at messages, send or cancel delayed ones, move them between brokers."),
     "exchanges": Noun(MESSAGES, "Declare, list and delete exchanges.", "address", "exchanges", "logs"),
     "bindings": Noun(MESSAGES, "Bind queues to exchanges, list bindings and remove them."),
     "connections": Noun(CLIENTS, "List, close and block connections of clients.", "connection", "connections", "con:2"),
@@ -61,6 +63,7 @@ NOUNS: Final[dict[str, Noun]] = {
     "permissions": Noun(ACCESS, "Set, delete and list permissions: expressions of RE2 for names."),
     "limits": Noun(ACCESS, "Set, delete and list limits of users and virtual hosts."),
     "vhosts": Noun(ACCESS, "Declare, list and delete virtual hosts.", "vhost", "vhosts", "staging"),
+    "alarms": Noun(WATCH, "List alarms: conditions that need a person; and test their web hook."),
     "jobs": Noun(WORK, "List, show and cancel jobs: imports and other long work."),
     "cursors": Noun(SPARK, "Create, show, move, release and delete cursors: read positions of applications."),
     "leases": Noun(SPARK, "List and end leases: ranges of queues that batch reads pin."),
@@ -179,6 +182,81 @@ def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
     return Command(f"bindings {verb}", f"queue.{does}", text, fields, sentences, request, answer=shown)
 
 
+_COUNT: Final = Field("count", "Take at most N messages, the first ones.", COUNT, metavar="N")
+_FILTER: Final = Field("filter", "Take messages that this selector matches, such as \"kind = 'bill'\".",
+                       metavar="SELECTOR")  # fmt: skip
+_SOURCE: Final = Field("queue", metavar="SOURCE", names="queues")
+_INTO: Final = Field("target", metavar="[TARGET]", required=False, names="queues")
+_TO: Final = Field("to", "Publish the messages to an exchange, instead of TARGET.", metavar="EXCHANGE/KEY")
+
+
+def _transferring(verb: str) -> Callable[[Given], tuple[str, Answer]]:
+    def request(given: Given) -> tuple[str, Answer]:
+        fields = {name: value for name, value in given.items() if value is not None and name != "to"}
+        if given.get("to") is not None:
+            exchange, slash, key = given["to"].partition("/")
+            if not slash:
+                raise ConfigError(f"--to '{given['to']}' is not EXCHANGE/KEY; the key may be empty: {given['to']}/")
+            fields |= {"exchange": exchange, "routing_key": key}
+        if not fields.get("detach"):
+            fields.pop("detach", None)
+        return f"queue.{verb}", {name: value for name, value in fields.items() if value is not False}
+
+    return request
+
+
+def transferred(participle: str) -> Says:
+    """Return the function that describes the result of a transfer."""
+
+    def sentences(given: Given, answer: Answer) -> Iterable[str]:
+        if given["detach"]:
+            yield job_started(answer)
+            return
+        to = "back into" if participle == "redriven" else "from queue {queue} to"
+        where = f"{to.format(**answer)} {answer['target']}"
+        yield f"{counted(answer[participle], 'message')} {participle} {where}"
+        if answer["unmatched"]:
+            yield f"{counted(answer['unmatched'], 'message')} not matched by the filter"
+        for kind in answer["why"]:
+            yield f"{counted(kind['messages'], 'message')} left in queue {answer['queue']}: {kind['reason']}"
+
+    return sentences
+
+
+def _transfer(verb: str, participle: str, text: str, *fields: Field) -> Command:
+    return Command(
+        f"queues {verb}", f"queue.{verb}", text, (_SOURCE, *fields, _COUNT, _FILTER, DETACH),
+        transferred(participle), _transferring(verb),
+    )  # fmt: skip
+
+
+TRANSFERS: Final = (
+    _transfer(
+        "move",
+        "moved",
+        "Move messages of queue SOURCE into queue TARGET, in order, or to an exchange.\n\n"
+        "A message leaves SOURCE when it is in TARGET. If TARGET is full, the move waits for room and drops nothing. "
+        "Messages that arrive later stay. For example: penstock queues move failed orders --count 100",
+        _INTO,
+        _TO,
+    ),
+    _transfer(
+        "copy",
+        "copied",
+        "Copy messages of queue SOURCE into queue TARGET, in order, or to an exchange.\n\n"
+        "The messages stay in SOURCE. For example: penstock queues copy orders test --filter \"region = 'EU'\"",
+        _INTO,
+        _TO,
+    ),
+    _transfer(
+        "redrive",
+        "redriven",
+        "Move dead letters of queue SOURCE back into the queues in which they died last.\n\n"
+        "The header x-redrive-count counts the redrives of a message. Messages whose queue is gone stay. For example: "
+        "penstock queues redrive failed",
+        Field("trust_headers", "Also take messages whose death headers another broker or a publisher wrote.", bool),
+    ),
+)
 TOPOLOGY: Final = (
     Command(
         "queues declare", "queue.declare",
@@ -214,10 +292,11 @@ TOPOLOGY: Final = (
         "Declare exchange NAME, or check that it exists with the same attributes.\n\n"
         "An exchange is durable unless --transient. For example: penstock exchanges declare logs --type topic",
         (Field("exchange", metavar="NAME"), ARGUMENTS,
-         Field("type", "Set the type: direct, fanout, topic, headers or x-consistent-hash ...", default="direct"),
+         Field("type", "Set the type: direct, fanout, topic, headers, x-delayed-message ...", default="direct"),
          DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", bool)),
         lambda given, answer: [
-            f"exchange {given['exchange']} ({given['type']}) is declared", *in_exchange(given["arguments"])
+            f"exchange {given['exchange']} ({given['type']}) is declared",
+            *in_exchange(given["arguments"], given["type"]),
         ],
         answer=lambda given, answer: {"exchange": given["exchange"], "type": given["type"]},
     ),
@@ -523,6 +602,29 @@ def _limited(given: Given, answer: Answer) -> Iterable[str]:
 
 
 _LIMITED: Final = (Field("scope", choices=("user", "vhost")), Field("name", names="scope"))
+_DELAYED: Final[tuple[Field, ...]] = (Field("queue", names="queues"), Field("id", metavar="ID|all"))
+DELAYED: Final = (
+    Command(
+        "messages send-now",
+        "message.send-now",
+        "Deliver the delayed message ID of QUEUE now, or all of them; they join the end of the queue.\n\n"
+        "The ids are those of `messages delayed`. For example: penstock messages send-now orders d7",
+        _DELAYED,
+        lambda given, answer: [
+            f"{counted(answer['messages'], 'message')} of queue {given['queue']} ready now, {answer['left']:,} delayed"
+        ],
+    ),
+    Command(
+        "messages cancel",
+        "message.cancel",
+        "Remove the delayed message ID of QUEUE, or all of them, without dead letters.\n\n"
+        "The ids are those of `messages delayed`. For example: penstock messages cancel orders d7",
+        _DELAYED,
+        lambda given, answer: [
+            f"{counted(answer['messages'], 'message')} of queue {given['queue']} cancelled, {answer['left']:,} delayed"
+        ],
+    ),
+)
 USERS: Final = (
     Command(
         "users tags", "user.tags",
@@ -596,6 +698,14 @@ def _certificates(given: Given, answer: Answer) -> Iterable[str]:
             yield str(each["warning"])
 
 
+def _hook_test(given: Given, answer: Answer) -> Iterable[str]:
+    """Raises ConfigError for a test that the server did not take."""
+    sentence = f"{answer['url']} answered {answer['status']} in {answer['ms']:,} ms: {answer['answer'] or 'nothing'}"
+    if answer["error"]:
+        raise ConfigError(f"{answer['url']}: {answer['error']}")
+    return [sentence]
+
+
 _CURSOR: Final = Field("cursor", metavar="NAME", names="cursors")
 OTHERS: Final = (
     Command(
@@ -605,6 +715,13 @@ OTHERS: Final = (
         "holds publishes. For example: penstock connections close 2 --reason 'maintenance'",
         (_CONNECTION, Field("reason", "Send this reason to the client.", default="")),
         "connection {closed} is closed", absent=_gone("connection", "connection"), where=BROKER,
+    ),
+    Command(
+        "alarms test", "alarm.test",
+        "Send a test to the web hook of alarms, and print what came back.\n\n"
+        "The URL is in [alarm-hook] of the settings file. Exit code 1: the server did not take the test. For example: "
+        "penstock alarms test",
+        says=_hook_test, where=BROKER,
     ),
     Command(
         "jobs show", "job.show",
@@ -689,6 +806,6 @@ OTHERS: Final = (
 )  # fmt: skip
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    *TOPOLOGY, *OBJECTS, *_policies("policies", (OPERATOR,), {}),
+    *TOPOLOGY, *TRANSFERS, *DELAYED, *OBJECTS, *_policies("policies", (OPERATOR,), {}),
     *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS,
 )  # fmt: skip

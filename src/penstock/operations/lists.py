@@ -175,7 +175,7 @@ def list_query(node: Node, request: ControlRequest, kind: ListKind) -> ListQuery
         size,
         request.amount("after", 0),
         max(min(request.amount("count", PAGE_MOST), most), 1),
-        _ranges(node, request),
+        sample_ranges(node, request),
         joined,
     )
 
@@ -250,10 +250,10 @@ def _few(request: ControlRequest, field: str) -> list[str]:
 
 def sampled(node: Node, request: ControlRequest) -> Reading:
     """Return a reading of the broker now, with the wanted samples."""
-    return reading(node, _ranges(node, request))
+    return reading(node, sample_ranges(node, request))
 
 
-def _ranges(node: Node, request: ControlRequest) -> SampleRanges | None:
+def sample_ranges(node: Node, request: ControlRequest) -> SampleRanges | None:
     """Return the wanted samples: age and increment of those of rates and of lengths, in seconds."""
     rates, lengths = _range(request, "rates"), _range(request, "lengths")
     return None if rates is None and lengths is None else SampleRanges(rates, lengths, node.broker.wall_offset)

@@ -7,7 +7,6 @@ from typing import Final
 
 from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.connections.control_request import ControlRequest
-from penstock.describe.message_stats import sample_ranges
 from penstock.describe.stats_sampler import STEPS_S, of_queue, of_sum
 from penstock.describe.table import API_VERSION, Row, field_at
 from penstock.describe.vhost import churn, exchange_types, totals_steps
@@ -17,8 +16,9 @@ from penstock.flow.series import SLOT_S, TIERS
 from penstock.flow.wait import Waits
 from penstock.flow.work import LOOKING_SHARE, Steps
 from penstock.management.node import Node
-from penstock.management.operation import ALL, CATALOGUE, NODE, Answer, Operation, Route, Waiting, looking
+from penstock.management.operation import ALL, CATALOGUE, NODE, OBJECT, Answer, Operation, Route, Waiting, looking
 from penstock.operations import joins
+from penstock.operations.lists import sample_ranges
 from penstock.operations.parameters import cluster_name_of
 
 PLUGINS: Final[tuple[str, ...]] = ("rabbitmq_management", "rabbitmq_prometheus")
@@ -31,14 +31,12 @@ PROCESSES: Final = 1_048_576
 """Erlang's default bound of processes."""
 RETAINED_S: Final = tuple([round(slots * entries * SLOT_S) for slots, entries in TIERS])
 """Seconds of each tier of samples."""
-SAMPLED: Final[tuple[str, ...]] = ("msg_rates_age", "msg_rates_incr", "lengths_age", "lengths_incr")
-"""RabbitMQ's parameters for samples of rates and of lengths."""
 
 
 def _overview(node: Node, request: ControlRequest) -> Steps[Answer]:
     rules = request.access.rules
     monitors = rules.has_tag(MONITORING)
-    ranges = sample_ranges(request.fields, node.broker.wall_offset)
+    ranges = sample_ranges(node, request)
     totals = yield from totals_steps(node, None if monitors else rules, request.access.user, ranges)
     listeners = node.process.listeners if monitors else []
     row: Row = {
@@ -194,8 +192,8 @@ def _tiers(request: ControlRequest) -> list[int]:
 
 HISTORY: Final = "/penstock/history"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("", _overview, tag=MANAGEMENT, asks=ALL, join=joins.OVERVIEW, routes=(
-        Route("GET /overview", "Return the overview: version, totals and listeners.", query=SAMPLED),
+    looking("", _overview, tag=MANAGEMENT, asks=ALL, join=joins.OVERVIEW, gives=OBJECT, routes=(
+        Route("GET /overview", "Return the overview: version, totals and listeners."),
     )),
     looking("", lambda node, request: {"name": cluster_name_of(node)}, tag=MANAGEMENT, asks=CATALOGUE,
             routes=(

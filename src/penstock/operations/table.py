@@ -29,10 +29,13 @@ from penstock.management.operation import (
 )
 from penstock.management.redaction import answer_why
 from penstock.operations import (
+    alarms,
     blocks,
+    browsing,
     connections,
     definitions_export,
     definitions_import,
+    delayed,
     health,
     jobs,
     joins,
@@ -48,6 +51,7 @@ from penstock.operations import (
     stand_ins,
     top,
     topology,
+    transfers,
     users,
     vhosts,
 )
@@ -122,13 +126,17 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *vhosts.OPERATIONS,
     *topology.OPERATIONS,
+    *transfers.OPERATIONS,
     *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *messages.OPERATIONS,
+    *browsing.OPERATIONS,
+    *delayed.OPERATIONS,
     *node.OPERATIONS,
     *health.OPERATIONS,
     *stand_ins.OPERATIONS,
     *jobs.OPERATIONS,
+    *alarms.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

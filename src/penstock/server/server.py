@@ -125,7 +125,8 @@ class Server:
     async def start(self) -> None:
         """Open the store and the ports, and restore durable data.
 
-        Raises StartError and StoreError, after releasing everything.
+        Definitions of the settings are imported before the ports open. Raises StartError and StoreError, after
+        releasing everything.
         """
         node, shard = self.node, self.shard
         shard.lock()
@@ -138,6 +139,7 @@ class Server:
                 log_start(self.settings, shard.storage_location, shard.driver)  # The recovery may take minutes.
             node.start_logins()
             await shard.restore()
+            await shard.import_definitions()
             await node.listen()
             if not shard.storage_location:
                 log_start(self.settings, "", shard.driver)

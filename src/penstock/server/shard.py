@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.connections.audit_trail import Actor
 from penstock.connections.connection_limits import ConnectionLimits
@@ -48,6 +48,9 @@ from penstock.settings.table import BROKER
 from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
 
+if TYPE_CHECKING:
+    from penstock.operations.definitions_start import DefinitionsFile
+
 NOT_BEGUN: Final = "the broker has no event loop yet: start it with `async with broker:`, or `await broker.start()`"
 LEAVE_S: Final = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
@@ -65,8 +68,8 @@ class Allowance(NamedTuple):
 class Shard:
     """One store, and everything that works on it.
 
-    The steps of a start, in order: `lock`, `begin`, `hold_store`, `restore`, `admit`. The steps of a stop, after any of
-    them: `close`, `release`.
+    The steps of a start, in order: `lock`, `begin`, `hold_store`, `restore`, `import_definitions`, `admit`. The steps
+    of a stop, after any of them: `close`, `release`.
     """
 
     def __init__(
@@ -145,6 +148,26 @@ class Shard:
         if self.driver.recorder is not None:
             self.driver.begin(self.event_loop.loop.time())
             self.driver.recorder.begin()
+
+    async def import_definitions(self) -> None:
+        """Import the definitions of the settings, as far as they differ from what is there: all or none.
+
+        Raises StartError that names file, line and key.
+        """
+        path = self.settings.definitions
+        if path is None:
+            return
+        from penstock.server.definitions_files import read_definitions
+
+        event_loop = self.event_loop
+        event_loop.readiness.obstacle = "the definitions are being imported"
+        files = await asyncio.to_thread(read_definitions, Path(path))
+        done: asyncio.Future[str] = event_loop.loop.create_future()
+        self.driver.scheduler.start(_imported(self.driver, files, done))
+        event_loop.schedule()
+        problem = await done
+        if problem:
+            raise StartError(problem)
 
     def admit(self) -> None:
         """Report that clients are served."""
@@ -295,6 +318,21 @@ class Shard:
         driver = BrokerDriver(core, limits, secrets.token_urlsafe(12), VERSION, protocols, build)
         driver.name = name
         return driver
+
+
+def _imported(driver: BrokerDriver, files: list[DefinitionsFile], done: asyncio.Future[str]) -> Steps[None]:
+    """Import files of definitions; the result is the reason of a refusal, or empty."""
+    from penstock.operations.definitions_start import import_files_steps
+
+    problem = "the import of the definitions broke off; the log has more"
+    try:
+        yield from import_files_steps(driver, files)
+        problem = ""
+    except BrokerError as error:
+        problem = str(error)
+    finally:
+        if not done.done():
+            done.set_result(problem)
 
 
 def slow_turn_s(settings: Settings) -> float:

@@ -80,6 +80,10 @@ class Start:
     """Data directory; by default `penstock serve` uses the directory of its user, and none with `--memory`."""
     store: Annotated[str | None, Rule(STRING)] = None
     """Another store instead: `postgresql://HOST/DATABASE`."""
+    definitions: Annotated[str | None, Rule(Text(1))] = None
+    """File of definitions, or folder of such files (`*.json`), imported at the start if they differ from what is there;
+    none: no import.
+    """
     vhosts: Annotated[list[str], Rule(Strings(1, single=True))] = field(default_factory=lambda: ["/"])
     """Virtual hosts; `penstock vhosts declare` creates more."""
     hold_bytes: Annotated[int, Rule(BYTES)] = 1024 * 1024

@@ -11,6 +11,8 @@ from penstock.core.queue.ready_queue import Priorities
 from penstock.errors import NotSupported, PreconditionFailed, ResourceLocked
 from tests.support.at_once import remove, set_named
 from tests.support.attached_cursors import attached
+from tests.support.memory_store import Shelf
+from tests.support.paging_broker import PagedHouse
 from tests.support.selecting_bench import SelectingBench
 
 BY_COLOR = {"group-by": "color"}
@@ -154,6 +156,14 @@ def test_cursor_and_consumers_with_groups_exclude_each_other() -> None:
     bench.attach("d")
     bench.deliver()
     assert (bench.got["c"], bench.got["d"]) == ([2], [])
+
+
+def test_stream_has_no_groups() -> None:
+    house = PagedHouse(Shelf(), {"q": ({"x-queue-type": "stream"}, True)})
+    set_named(house.broker, "queue", "#", group_by="color")
+    assert house.queues["q"].grouping is None
+    with pytest.raises(PreconditionFailed, match="group-by"):
+        house.vhost.declare_queue("p", {"x-queue-type": "stream", **BY_COLOR}, True, False, None, None)
 
 
 def test_exclusive_consumer_beside_groups_is_alone() -> None:

@@ -146,6 +146,37 @@ def test_rejected_message_frees_its_group() -> None:
     assert groups_in(bench).held() == 1
 
 
+def test_group_waits_while_a_failed_message_is_delayed() -> None:
+    bench = SelectingBench("red", "red", "red", "blue", **BY_COLOR, **{"retry-delay": "5s"})
+    bench.attach("a", credit=1)
+    bench.deliver()
+    bench.attach("b")
+    bench.deliver()
+    assert bench.got["b"] == [4]
+    for queue in bench.sessions["a"].unsettled.settle(1, 1, Outcome.FAILED, 1.0):
+        bench.broker.schedule_delivery(queue)
+    bench.deliver()
+    assert bench.got["b"] == [4], "2 and 3 come after the next attempt of 1"
+    assert groups_in(bench).held() == 1
+    bench.broker.begin(7.0)
+    bench.turn()
+    assert bench.got["b"] == [4, 1, 2, 3]
+
+
+def test_group_goes_on_when_its_delayed_message_is_cancelled() -> None:
+    bench = SelectingBench("red", "red", **BY_COLOR, **{"retry-delay": "5s"})
+    bench.attach("a", credit=1)
+    bench.deliver()
+    bench.sessions["a"].unsettled.settle(1, 1, Outcome.FAILED, 1.0)
+    bench.attach("b")
+    bench.deliver()
+    assert bench.got["b"] == []
+    assert bench.queue.delays is not None
+    assert bench.queue.delays.cancel(1, 1.0)
+    bench.deliver()
+    assert bench.got["b"] == [2]
+
+
 def test_basic_get_takes_no_message_of_a_held_group() -> None:
     bench = a_bench("red", "red", "blue")
     bench.attach("a", credit=1)

@@ -460,3 +460,30 @@ def test_paging_is_reported_once_at_the_start_and_once_at_the_end() -> None:
         house.publish("q", b"%d" % number)
     effects = [cast(Paging, effect) for effect in house.broker.effects() if isinstance(effect, Paging)]
     assert [effect.started for effect in effects] == [True]
+
+
+def test_oldest_message_on_the_disk_has_an_age_while_memory_is_empty() -> None:
+    house = house_with(messages=4)
+    queue = house.queues["q"]
+    house.step(5.0)
+    publish(house, 5, 12)
+    house.settle()
+    assert queue.oldest_age_s(house.now) == pytest.approx(house.now - 100.0)
+    house.step(7.0)
+    for _ in range(4):
+        house.get("q")
+    assert (int(queue.available()), house.pages("q").messages) == (0, 8), "no page was read yet"
+    assert queue.oldest_age_s(house.now) == pytest.approx(house.now - 105.0)
+    assert house.drain("q") == numbered(5, 12)
+    assert queue.oldest_age_s(house.now) == -1.0
+
+
+def test_age_of_a_paged_message_is_known_again_once_a_page_is_read() -> None:
+    shelf = settled(messages=12).shelf
+    house = house_with(shelf)
+    for _ in range(4):
+        house.get("q")
+    assert house.queues["q"].oldest_age_s(house.now) == -1.0
+    house.settle()
+    house.step(3.0)
+    assert house.queues["q"].oldest_age_s(house.now) == pytest.approx(house.now - 100.0)

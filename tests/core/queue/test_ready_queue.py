@@ -199,3 +199,25 @@ def test_priorities_without_messages_have_no_message_to_pull() -> None:
     assert queue.messages() == []
     with pytest.raises(AssertionError, match="nothing is available"):
         queue.pull()
+
+
+def test_oldest_arrival_is_that_of_the_first_message_and_of_a_requeued_one() -> None:
+    queue = ReadyQueue()
+    assert queue.oldest_arrival() == NEVER
+    for sequence in (1, 2, 3):
+        queue.append(message(sequence, arrived=10.0 * sequence))
+    taken = queue.pull()
+    assert queue.oldest_arrival() == 20.0
+    queue.put_back(taken)
+    assert queue.oldest_arrival() == 10.0
+
+
+def test_oldest_arrival_of_priorities_is_the_lowest_of_all_lines() -> None:
+    queue = Priorities(5)
+    assert queue.oldest_arrival() == NEVER
+    for sequence, priority in ((1, 0), (2, 5), (3, 2)):
+        queue.append(message(sequence, priority, arrived=10.0 * sequence))
+    following = queue.next()
+    assert (following.sequence, queue.oldest_arrival()) == (2, 10.0)
+    assert [queue.pull().sequence for _ in range(2)] == [2, 3]
+    assert queue.oldest_arrival() == 10.0

@@ -353,3 +353,19 @@ def test_queue_keeps_messages_that_are_pinned_or_unsettled(pins: list[tuple[int,
         pins = pins[: len(leases)]
         pinned = {each for lo, hi in pins for each in range(lo + 1, hi + 1)}
         assert left(desk) == [each for each in range(1, 61) if each > settled or each in pinned]
+
+
+def test_oldest_arrival_includes_messages_of_cursors_and_of_consumers() -> None:
+    desk = Desk(4)
+    arrivals = {sequence: float(sequence) for sequence in range(1, 5)}
+    for message in desk.queue.ready_queue.messages():
+        message.arrived = arrivals[int(message.sequence)]
+    assert desk.get() == 1
+    cursor = desk.attach()
+    assert plan(cursor, 2) == [2, 3]
+    assert desk.queue.ready_queue.oldest_arrival() == 2.0, "planned messages are ready until they are settled"
+    desk.give_back(1)
+    assert desk.queue.ready_queue.oldest_arrival() == 1.0, "a requeued message is left to consumers"
+    assert desk.get() == 1
+    cursor.settle("q", 3, 0.0)
+    assert desk.queue.ready_queue.oldest_arrival() == 4.0

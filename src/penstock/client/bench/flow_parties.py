@@ -15,8 +15,6 @@ from penstock.client.engine.receiver import Delivery
 from penstock.errors import PenstockError
 
 BODY_OCTETS: Final = 1024
-SECTION_OCTETS: Final = 8
-"""Additional bytes of a body as a section of AMQP 1.0."""
 CHARGE: Final = BODY_OCTETS + 240
 """Charge of a bench message in Penstock: body, no properties, overhead."""
 ARTEMIS_CHARGE: Final = 1456

@@ -130,8 +130,9 @@ def groups_of(queue: Queue) -> MessageGroups | None:
 
 
 def is_grouped(queue: Queue) -> bool:
-    """Return whether the settings of a queue ask for groups; a queue with priorities has none."""
-    return queue.settings.group_by is not None and queue.features.max_priority == 0
+    """Return whether the settings of a queue ask for groups; streams and queues with priorities have none."""
+    features = queue.features
+    return queue.settings.group_by is not None and features.max_priority == 0 and not features.type.retains
 
 
 def check_groups(queue: str, settings: Settings, features: Features) -> None:

@@ -55,7 +55,7 @@ SHOWN_MAX: Final = 64
 class MessageGroup:
     """One group that is held, or has waiting messages."""
 
-    __slots__ = ("key", "holder", "out", "waiting")
+    __slots__ = ("key", "holder", "out", "retrying", "waiting")
 
     def __init__(self, key: bytes) -> None:
         self.key = key
@@ -64,8 +64,14 @@ class MessageGroup:
         """The consumer with unsettled messages of the group; None for a free group."""
         self.out: i64 = 0
         """Number of unsettled messages."""
+        self.retrying: i64 = 0
+        """Number of messages that return after a delay; meanwhile later ones wait."""
         self.waiting: list[int] = []
         """Sequences of the waiting messages, a heap."""
+
+    def is_over(self) -> bool:
+        """Return whether the group need not be remembered."""
+        return self.out == 0 and self.retrying == 0 and not self.waiting
 
     def describe(self) -> str:
         """Return the name of the group for reports."""
@@ -153,6 +159,8 @@ class MessageGroups(GroupTaker):
         """Groups with waiting messages by their holders."""
         self._out: dict[int, MessageGroup] = {}
         """Groups of unsettled messages by sequence."""
+        self._retrying: dict[int, MessageGroup] = {}
+        """Groups of messages that return after a delay, by sequence."""
         self._returned: list[int] = []
         """Sequences of requeued messages without a known group, a heap; the walk reads these first."""
         self._walked: i64 = 0
@@ -193,7 +201,7 @@ class MessageGroups(GroupTaker):
         """Forget all waiting messages: they have left the queue, or will be read again."""
         for group in list(self._groups.values()):
             group.waiting.clear()
-            if group.out == 0:
+            if group.is_over():
                 del self._groups[group.key]
         self._free.clear()
         self._held.clear()
@@ -275,12 +283,12 @@ class MessageGroups(GroupTaker):
                 continue
             heapq.heappop(group.waiting)
             self.waiting -= 1
-            del groups[group]
+            self._unlist(group)
             if message is not None:
                 self._hold(group, scan.receiver(), message)
             if group.waiting:
                 self._list(group)
-            elif group.out == 0:
+            elif group.is_over():
                 self._groups.pop(group.key, None)
             if message is not None:
                 return message
@@ -342,7 +350,7 @@ class MessageGroups(GroupTaker):
             group = MessageGroup(key)
             self._groups[key] = group
         is_his = group.holder is None or group.holder is consumer
-        if not is_his or group.waiting or not scan.fits(message):
+        if not is_his or group.waiting or group.retrying > 0 or not scan.fits(message):
             self._wait(group, message.sequence)
             return False
         self._hold(group, consumer, message)
@@ -362,6 +370,8 @@ class MessageGroups(GroupTaker):
 
     def _list(self, group: MessageGroup) -> None:
         """List a group with waiting messages by its holder, or as free, and wake consumers."""
+        if group.retrying > 0:
+            return
         holder = group.holder
         if holder is None:
             self._free[group] = None
@@ -388,6 +398,10 @@ class MessageGroups(GroupTaker):
                 group = self._out.pop(int(message.sequence), None)
                 if group is not None:
                     self._settle(group)
+            if message is not None and self._retrying:
+                group = self._retrying.pop(int(message.sequence), None)
+                if group is not None:
+                    self._end_retry(group)
         if self.waiting >= WAITING_MAX:
             self._gone += len(messages)
             if self._gone > self.waiting // 4:
@@ -396,29 +410,56 @@ class MessageGroups(GroupTaker):
     def on_requeued(self, sequence: int) -> None:
         """Let a requeued message wait: before all later messages of its group."""
         group = self._out.pop(sequence, None)
+        if group is not None:
+            self._wait(group, sequence)
+            self._settle(group)
+            return
+        group = self._retrying.pop(sequence, None)
         if group is None:
             heapq.heappush(self._returned, sequence)
             self.waiting += 1
             self._tell()
             return
-        self._wait(group, sequence)
-        self._settle(group)
+        heapq.heappush(group.waiting, sequence)
+        self.waiting += 1
+        self._end_retry(group)
+
+    @override
+    def on_delayed(self, sequence: i64) -> None:
+        group = self._out.pop(int(sequence), None)
+        if group is not None:
+            self._unlist(group)
+            self._retrying[int(sequence)] = group
+            group.retrying += 1
+            self._settle(group)
+
+    def _end_retry(self, group: MessageGroup) -> None:
+        group.retrying -= 1
+        if group.is_over():
+            self._groups.pop(group.key, None)
+        elif group.waiting:
+            self._list(group)
 
     def _settle(self, group: MessageGroup) -> None:
         group.out -= 1
         if group.out > 0:
             return
-        holder = group.holder
+        self._unlist(group)
         group.holder = None
-        if not group.waiting:
+        if group.is_over():
             self._groups.pop(group.key, None)
-            return
+        elif group.waiting:
+            self._list(group)
+
+    def _unlist(self, group: MessageGroup) -> None:
+        """Remove a group from the list of its holder, or from the free ones."""
+        self._free.pop(group, None)
+        holder = group.holder
         held = None if holder is None else self._held.get(holder)
         if held is not None and holder is not None:
             held.pop(group, None)
             if not held:
                 del self._held[holder]
-        self._list(group)
 
     # Queries
 

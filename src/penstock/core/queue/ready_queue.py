@@ -115,6 +115,14 @@ class ReadyQueue:
                 return message
             self._drop_next()
 
+    def oldest_arrival(self) -> float:
+        """Return the arrival of the oldest ready message, in seconds of the broker's clock; infinity without one.
+
+        A line is in the order of arrivals, so the oldest message is the next one.
+        """
+        message = self.next()
+        return NEVER if message is None else message.arrived
+
     def put_back(self, message: Message) -> None:
         """Put a delivered message back at its position."""
         heapq.heappush(self.returned, (int(message.sequence), message))
@@ -426,6 +434,15 @@ class Priorities(ReadyQueue):
             if message is not None:
                 return message
         return None
+
+    @override
+    def oldest_arrival(self) -> float:
+        oldest = NEVER
+        for line in self.lines:
+            arrived = line.oldest_arrival()
+            if arrived < oldest:
+                oldest = arrived
+        return oldest
 
     @override
     def put_back(self, message: Message) -> None:

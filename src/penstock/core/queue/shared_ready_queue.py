@@ -288,6 +288,11 @@ class SharedReadyQueue(ReadyQueue):
         return self.line.step()
 
     @override
+    def oldest_arrival(self) -> float:
+        aside, line = self.aside.oldest_arrival(), self.line.oldest_arrival()
+        return aside if aside < line else line
+
+    @override
     def put_back(self, message: Message) -> None:
         if message.sequence <= self.acquired:
             self.aside.put_back(message)

@@ -16,11 +16,11 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64
 from typing_extensions import override
 
-from penstock.content.death_entries import deaths_in
+from penstock.content.death_entries import Entry, deaths_in
 from penstock.content.properties import Properties
 from penstock.content.selector import fields
 from penstock.content.selector.fields import Field, SelectableMessage, id_text
-from penstock.core.deaths import DeathRecord, added_headers, pairs_of
+from penstock.core.deaths import DeathRecord, added_headers
 from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, PropertyOctets, UnreadableContent, keys_in
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.texts import worded
@@ -36,7 +36,7 @@ from penstock.wire.amqp10.sections import Sections, data_octets, joined_data, pr
 from penstock.wire.amqp10.spec import AMQP_VALUE, DATA, HEADER
 from penstock.wire.amqp10.value_reader import ValueReader
 from penstock.wire.amqp10.value_walk import DESCRIBED, KINDS, STRING32, UNFIT, text_at, value_at
-from penstock.wire.amqp10.values import CodecError, Symbol
+from penstock.wire.amqp10.values import ULONG, CodecError, Symbol, Typed
 
 VALUE_START: Final = b"\x00\x53\x77"
 """Descriptor of an amqp-value."""
@@ -164,6 +164,13 @@ class Amqp10Format(MessageFormat):
             return None
 
     @override
+    def with_offset(self, content: bytes, offset: i64) -> bytes | None:
+        try:
+            return with_annotations(content, _sections(content), {"x-stream-offset": Typed(ULONG, int(offset))})
+        except CodecError:
+            return None
+
+    @override
     def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:
         try:
             sections = _sections(content)
@@ -186,8 +193,8 @@ class Amqp10Format(MessageFormat):
         return _without_ttl(changed, sections)
 
     @override
-    def deaths(self, content: bytes) -> list[tuple[str, str]]:
-        return pairs_of(deaths_in(entries_in(_annotation(content, DEATHS))))
+    def death_entries(self, content: bytes) -> list[Entry]:
+        return deaths_in(entries_in(_annotation(content, DEATHS)))
 
     @override
     def copies(self, content: bytes) -> list[str]:

@@ -25,7 +25,7 @@ from penstock.flow.pool import PoolHolder, Pools
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission, HttpDebts, stranger_at
 from penstock.server.http.app import make_app
-from penstock.server.http.login import BrowserGuard
+from penstock.server.http.browser_guard import BrowserGuard
 from penstock.server.http.metrics import MetricsService
 from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service

@@ -7,8 +7,9 @@ import { count, level, percent, plural, rate, rateOf, seconds } from "../format.
 import { duty, live } from "../live.js";
 import { grid } from "../table.js";
 import { line, relief, sentences, whyGate, whyQueue } from "../why.js";
-import { flat, gateText } from "./queues.js";
+import { age, flat, gateText } from "./queues.js";
 import { inEffect, settingsTable } from "./settings.js";
+import { transfers } from "./transfer.js";
 
 const EVERY_MS = 2000;
 const KEPT = 1800;
@@ -81,6 +82,7 @@ class QueuePage {
       fact("Depth", `${level(own.depth)}; highest ${level(own.highest)}`),
       fact("Limits", `resume ${level(own.resume)}; stop ${level(own.stop)}; capacity ${level(own.capacity)}`),
       fact("Ready, unacknowledged", `${count(queue.messages_ready)}, ${count(queue.messages_unacknowledged)}`),
+      age(own.oldest_s) ? fact("Oldest ready message", age(own.oldest_s)) : null,
       incoming === undefined ? null : fact("Rates", `${rate(incoming)} in, ${rate(outgoing ?? 0)} out`),
       own.paged ? fact("On the disk", level(own.paged)) : null,
       fact("Came in all", plural(own.tail, "message")),
@@ -188,7 +190,8 @@ class QueuePage {
       h("form", { onsubmit: publish }, h("fieldset", {}, h("legend", {}, "Publish by hand"),
         field("Routing key", key), field("Body", payload), field("Persistent", durable), h("button", { type: "submit", class: "main" }, "Publish"))),
       h("form", { onsubmit: take }, h("fieldset", {}, h("legend", {}, "Get by hand"),
-        h("div", { class: "row" }, field("How many", many), field("Then", mode), h("button", { type: "submit", class: "main" }, "Get")), got)));
+        h("div", { class: "row" }, field("How many", many), field("Then", mode), h("button", { type: "submit", class: "main" }, "Get")), got)),
+      transfers(this.vhost, this.name, () => this.load(), () => this.left));
   }
 
   changes() {

@@ -20,6 +20,11 @@ export function gateText(road) {
     : h("span", { class: "state bad" }, `closed${by} ${seconds(road.closed_for_s)}${blocked}`);
 }
 
+// The age of the oldest ready message; empty without one.
+export function age(oldest) {
+  return oldest === null || oldest === undefined ? "" : seconds(oldest);
+}
+
 export function link(vhost, name) {
   return h("a", { href: `#/queues/${encodeURIComponent(vhost)}/${encodeURIComponent(name)}` }, name);
 }
@@ -33,6 +38,7 @@ export function open(main) {
       { title: "Gate", key: "penstock.road.blocked", show: (queue) => gateText(queue.penstock.road) },
       { title: "Fill", key: "penstock.fill_percent", show: (queue) => meter(flat(queue)) },
       { title: "Messages", key: "messages", number: true, show: (queue) => count(queue.messages) },
+      { title: "Oldest", key: "penstock.oldest_s", number: true, show: (queue) => age(queue.penstock.oldest_s) },
       { title: "Ready", key: "messages_ready", number: true, show: (queue) => count(queue.messages_ready) },
       { title: "Unacked", key: "messages_unacknowledged", number: true, show: (queue) => count(queue.messages_unacknowledged) },
       { title: "In", key: "message_stats.publish_details.rate", number: true, show: (queue) => rate(rateOf(queue, "publish")) },

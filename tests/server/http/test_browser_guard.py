@@ -6,7 +6,7 @@ import socket
 import pytest
 
 import penstock
-from penstock.server.http.login import SECURITY_HEADERS, _without_port
+from penstock.server.http.browser_guard import SECURITY_HEADERS, _without_port
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from tests.support.brokers import BrokerProcess
