@@ -83,10 +83,18 @@ class Transfers(RuleBasedStateMachine):
             assert moving.ended
 
     def advance(self, moving: Moving) -> None:
+        before = self.present()
         try:
             moving.retry()
         except BrokerError:
             moving.ended = True
+        lost = before - self.present()
+        assert not lost, "a transfer displaces nothing"
+
+    def present(self) -> Counter[bytes]:
+        """Return the messages in all queues, each with the number of its copies."""
+        queues = self.house.vhost.queues.values()
+        return Counter(each.content for queue in queues for each in queue.ready_queue.messages())
 
     @rule(at=INDEX, count=st.integers(1, 5))
     def take(self, at: int, count: int) -> None:
@@ -97,8 +105,10 @@ class Transfers(RuleBasedStateMachine):
 
     @rule(turns=st.sampled_from([1, 3, 1000]), seconds=st.sampled_from([0.0, 0.01, 1.0]))
     def run_turns(self, turns: int, seconds: float) -> None:
+        before = self.present()
         self.house.broker.begin(self.house.broker.now + seconds)
         self.house.broker.run(turns)
+        assert not before - self.present(), "no turn of a waiter displaces a message"
 
     @rule(at=INDEX)
     def purge(self, at: int) -> None:
