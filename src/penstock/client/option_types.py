@@ -110,6 +110,8 @@ class QueueSettings(TypedDict, total=False):
     resume_percent: SettingOfQueue
     max_length: SettingOfQueue
     max_length_bytes: SettingOfQueue
+    max_age: SettingOfQueue
+    stream_max_segment_size_bytes: SettingOfQueue
     overflow: SettingOfQueue
     page_limit_messages: SettingOfQueue
     page_limit_bytes: SettingOfQueue
@@ -118,6 +120,8 @@ class QueueSettings(TypedDict, total=False):
     message_ttl: SettingOfQueue
     expires: SettingOfQueue
     delivery_limit: SettingOfQueue
+    retry_delay: SettingOfQueue
+    retry_delay_max: SettingOfQueue
     dead_letter_exchange: SettingOfQueue
     dead_letter_routing_key: SettingOfQueue
     dead_letter_strategy: SettingOfQueue
@@ -140,6 +144,7 @@ class QueueSettings(TypedDict, total=False):
     credit_idle: SettingOfQueue
     auto_create: SettingOfQueue
     alarm_gate_closed: SettingOfQueue
+    alarm_oldest: SettingOfQueue
     maximumQueueDepthMessages: SettingOfQueue
     x_qpid_maximum_queue_depth_messages: SettingOfQueue
     max_size_messages: SettingOfQueue
@@ -173,6 +178,8 @@ class QueueSettings(TypedDict, total=False):
     x_resume_percent: SettingOfQueue
     x_max_length: SettingOfQueue
     x_max_length_bytes: SettingOfQueue
+    x_max_age: SettingOfQueue
+    x_stream_max_segment_size_bytes: SettingOfQueue
     x_overflow: SettingOfQueue
     x_page_limit_messages: SettingOfQueue
     x_page_limit_bytes: SettingOfQueue
@@ -181,6 +188,8 @@ class QueueSettings(TypedDict, total=False):
     x_message_ttl: SettingOfQueue
     x_expires: SettingOfQueue
     x_delivery_limit: SettingOfQueue
+    x_retry_delay: SettingOfQueue
+    x_retry_delay_max: SettingOfQueue
     x_dead_letter_exchange: SettingOfQueue
     x_dead_letter_routing_key: SettingOfQueue
     x_dead_letter_strategy: SettingOfQueue
@@ -203,6 +212,7 @@ class QueueSettings(TypedDict, total=False):
     x_credit_idle: SettingOfQueue
     x_auto_create: SettingOfQueue
     x_alarm_gate_closed: SettingOfQueue
+    x_alarm_oldest: SettingOfQueue
     x_max_priority: SettingOfQueue
     x_queue_type: SettingOfQueue
     x_single_active_consumer: SettingOfQueue

@@ -34,6 +34,7 @@ from penstock.core.effects import (
     Departed,
     Effect,
     GateChanged,
+    Overtaken,
     Paging,
     PublishRefused,
     QueueChanged,
@@ -54,11 +55,13 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.cursor_state import reader_of
+from penstock.core.queue.delays import attach_retries
 from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import apply_queue_settings
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import CANCEL, ConsumerSettings
+from penstock.core.queue.stream_log import log_of
 from penstock.core.routing.route import Route
 from penstock.core.settings.hold_deadlines import renew, waiting_at
 from penstock.core.settings.limits import Defaults, Limits
@@ -169,6 +172,7 @@ class Broker(Dispatcher):
                 self.turns.roads.add(gate, queue)
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
+            attach_retries(self, queue)
             self.watch_lifetime(queue)
             self.schedule_delivery(queue)
             self.apply_gate_transitions()
@@ -338,7 +342,7 @@ class Broker(Dispatcher):
         subject = f"queue '{queue.name}' in vhost '{queue.vhost}'"
         if if_unused and queue.consumers:
             raise PreconditionFailed(f"{subject} in use")
-        if if_empty and queue.waiting():
+        if if_empty and (queue.waiting() or queue.delayed_messages):
             raise PreconditionFailed(f"{subject} not empty")
         held = int(held_for(queue, self.work))
         if held > 0:
@@ -444,6 +448,12 @@ class Broker(Dispatcher):
     @override
     def emit_departed(self, producer: Producer) -> None:
         self._effects.append(Departed(producer))
+
+    @override
+    def emit_overtaken(self, consumer: Consumer, position: int, first: int, at_start: bool) -> None:
+        if not at_start:
+            log_of(consumer.queue).overtaken += 1
+        self._effects.append(Overtaken(consumer, position, first, at_start))
 
     @override
     def emit_slow_consumer(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:

@@ -15,6 +15,7 @@ from penstock.core.publish.session_counts import consumed, tally_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import ExchangeCounters
 from penstock.describe.gate import closed_s
+from penstock.describe.listed import listed_messages, listed_unacknowledged
 from penstock.flow.series import FINE, SLOT_S, TALLY_KEYS, TIERS, Series, Tally
 
 Row = dict[str, object]
@@ -60,7 +61,7 @@ class SampleRanges(NamedTuple):
 class Depths:
     """Sums over queues."""
 
-    __slots__ = ("queues", "closed", "messages", "unacknowledged", "bytes")
+    __slots__ = ("queues", "closed", "messages", "unacknowledged", "delayed", "bytes")
 
     def __init__(self) -> None:
         self.queues: i64 = 0
@@ -68,6 +69,7 @@ class Depths:
         """Queues whose gate is closed."""
         self.messages: i64 = 0
         self.unacknowledged: i64 = 0
+        self.delayed: i64 = 0
         self.bytes: i64 = 0
 
     def add(self, queue: Queue) -> None:
@@ -75,15 +77,16 @@ class Depths:
         self.queues += 1
         if not queue.gate.open:
             self.closed += 1
-        self.messages += queue.depth_messages()
+        self.messages += listed_messages(queue)
         self.unacknowledged += queue.unacked_messages
+        self.delayed += queue.delayed_messages
         self.bytes += queue.depth_bytes()
 
     def row(self) -> Row:
         """Return the messages under RabbitMQ's names."""
         return {
             "messages": int(self.messages),
-            "messages_ready": int(self.messages - self.unacknowledged),
+            "messages_ready": int(self.messages - self.unacknowledged - self.delayed),
             "messages_unacknowledged": int(self.unacknowledged),
         }
 
@@ -108,8 +111,8 @@ def queue_counts(queue: Queue, now: float) -> list[int]:
         int(counters.expired),
         int(counters.refused),
         int(closed_s(queue.gate, now) * 1000),
-        int(queue.depth_messages()),
-        int(queue.unacked_messages),
+        listed_messages(queue) - int(queue.delayed_messages),
+        listed_unacknowledged(queue),
         int(queue.depth_bytes()),
     ]
 

@@ -60,7 +60,7 @@ class Wanted:
         self.route: Route | None = None
         if verb != REDRIVE:
             self._find_target(verb)
-        if verb != COPY and self.source.cursors:
+        if verb != COPY and (self.source.cursors or self.source.features.type.retains):
             TransferSource(self.vhost.broker, self.source, True, request.progress).check()
 
     def _find_target(self, verb: str) -> None:
