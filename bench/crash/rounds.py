@@ -175,10 +175,10 @@ def wiping(place: Place, chance: random.Random, purged: str, mortal: str) -> Ite
 def transferring(place: Place, chance: random.Random) -> Iterator[Party]:
     """Yield clients of queues whose messages are moved, and of one whose dead letters are redriven."""
     for source, target in MOVED.items():
-        if chance.random() < 0.6:
+        if chance.random() < 0.8:
             yield Publisher(*place(), straight(source), plain=True)
             yield Mover(*place(), source)
-            if chance.random() < 0.7:
+            if chance.random() < 0.9:
                 yield Consumer(*place(), target)
     if chance.random() < 0.6:
         yield Publisher(*place(), straight(AGAIN), plain=True)

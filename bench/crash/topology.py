@@ -54,7 +54,7 @@ AGAIN, AGAIN_DEAD = "again", "again.dead"
 """A queue whose messages are rejected, and that of these dead letters, from which jobs redrive them."""
 TRANSFERS: dict[str, dict[str, object]] = {
     "move.0": {},
-    "move.1": {"capacity-messages": 200, "hold-deadline": 1},
+    "move.1": {"capacity-messages": 500, "hold-deadline": 1},
     "move.2": {"overflow": "page", "capacity-messages": 20},
     "move.3": {"overflow": "page", "capacity-messages": 20},
     AGAIN: {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": AGAIN_DEAD},
