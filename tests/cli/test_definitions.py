@@ -197,7 +197,10 @@ def test_single_entry_is_skipped_by_name_with_its_dependents(broker: BrokerProce
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("exchange:histori", "the file has no exchange 'histori' to skip; did you mean 'history'? Nothing was imported"),
+        (
+            "exchange:histori",
+            "the file has no exchange 'histori' to skip; did you mean 'history'? Nothing was imported",
+        ),
         ("exchanje:delays", "a file of definitions has no kind 'exchanje'; did you mean exchange?"),
         (
             "binding:orders",

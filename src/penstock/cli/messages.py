@@ -68,6 +68,7 @@ def publish(
     persistent: Annotated[bool, "Set delivery mode 2, so that a durable queue stores the messages."],
     content_type: Annotated[str | None, option("Set the content type, such as application/json.", "TYPE")],
     headers: Annotated[tuple[str, ...], option("Add a header; may be repeated.", "NAME=VALUE", "--header")],
+    delay: Annotated[float | None, option("Deliver the messages after S seconds.", "S", kind=PATIENCE)],
     timeout: Annotated[float | None, option(TIMEOUT, "S", kind=PATIENCE)],
     notice: Annotated[float, option(NOTICE, "S", kind=PATIENCE, default=NOTICE_S)],
     as_json: Json,
@@ -96,7 +97,7 @@ def publish(
             )
             sending = Sending(connection, publisher, result, timeout, notice)
             try:
-                for messages in _messages(_bodies(bodies, file, whole), properties):
+                for messages in _messages(_bodies(bodies, file, whole), properties, delay):
                     sending.send(messages)
                 sending.reporter.end()
             except Timeout as error:
@@ -179,15 +180,17 @@ class Sending:
             raise Timeout(f"the broker confirmed nothing for {self._timeout:g} s{f': {why}' if why else ''}")
 
 
-def _messages(batches: Iterator[list[bytes]], properties: Properties) -> Iterator[Sequence[bytes | Message]]:
+def _messages(
+    batches: Iterator[list[bytes]], properties: Properties, delay: float | None
+) -> Iterator[Sequence[bytes | Message]]:
     """Return bodies as messages; bodies without properties are sent on a shorter path."""
     from penstock.client.engine.messages import Message
 
-    if not properties.as_dict():
+    if not properties.as_dict() and delay is None:
         yield from batches
         return
     for bodies in batches:
-        yield [Message(body, properties=properties) for body in bodies]
+        yield [Message(body, properties=properties, delay=delay) for body in bodies]
 
 
 def _report_s(notice_s: float) -> float:
