@@ -91,7 +91,8 @@ def publish(
             raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
         result = SendResult()
-        with control_session(url) as connection:
+        protocol = {} if delay is None else {"protocol": "amqp10"}
+        with control_session(url, **protocol) as connection:
             publisher = connection.publisher(
                 exchange=exchange, routing_key=key, durable=persistent, flow_control_wait_notify_period=QUIET_S
             )
@@ -102,7 +103,7 @@ def publish(
                 sending.reporter.end()
             except Timeout as error:
                 raise ConfigError(f"gave up: {error}; {_confirmed(result)}") from None
-            except ConnectionClosed as error:
+            except (ConnectionClosed, ValueError) as error:
                 raise ConfigError(f"{error}; {_confirmed(result)}") from None
             unroutable = sum(each.reason in UNROUTABLE for each in result.refused)
             near = near_match(connection, f"no queue '{key}'") if unroutable and not exchange else ""
