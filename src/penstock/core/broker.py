@@ -256,7 +256,8 @@ class Broker(Dispatcher):
         use.
         """
         queue = consumer.queue
-        if queue.cursors and (queue.pager is not None or consumer.scan is not None or consumer.exclusive):
+        beside = queue.pager is None and consumer.scan is None and not consumer.exclusive
+        if queue.cursors and not beside and not queue.features.type.retains:
             raise ResourceLocked(
                 f"queue '{queue.name}' is read by {reader_of(queue)}; browsers, exclusive consumers, "
                 "consumers with selectors and those of a queue that pages must wait until the cursor is deleted"
