@@ -622,6 +622,54 @@ def list_(
     return ListPages(engine, fields)
 
 
+class BrowsePages(Pages[Answer]):
+    """Messages of a queue, page by page."""
+
+    def __init__(self, engine: Engine, fields: Answer, limit: int | None) -> None:
+        self._engine = engine
+        self._fields = fields
+        self._left = limit
+        self.next: int | None = fields["from"]
+        """Position after the messages so far; None at the end of the queue."""
+
+    def following(self) -> Steps[Sequence[Answer]]:
+        """See `Pages.following`."""
+        while self.next is not None and self._left != 0:
+            limit = BROWSED_AT_ONCE if self._left is None else min(self._left, BROWSED_AT_ONCE)
+            fields = {**self._fields, "from": self.next, "limit": limit}
+            page = yield from _asking(self._engine, "messages.browse", fields)
+            self.next = page["next"]
+            messages: list[Answer] = page["messages"]
+            if messages:
+                self._left = None if self._left is None else self._left - len(messages)
+                return messages
+        return ()
+
+
+BROWSED_AT_ONCE: Final = 1000
+"""Most messages of a page; the broker ends a page before that if the messages are large."""
+
+
+def browse(
+    engine: Engine,
+    queue: str,
+    *,
+    filter: str = "",
+    limit: int | None = None,
+    start: int = 1,
+    truncate: int | None = None,
+) -> Pages[Answer]:
+    """Yield messages of a queue in the order of their positions, without taking them: nothing is delivered or marked.
+
+    Each is an object with `position`, `state` ("ready", "unacked" or "paged"), `holder` (who has an unacknowledged
+    one), `age_s`, `properties`, `payload` and `payload_encoding` ("string" or "base64"). `filter` is a selector,
+    `start` the first position, and `truncate` the most bytes of a payload (None: 1 MiB); a longer one is `truncated`.
+    Messages that move meanwhile may be missing. Raises `ControlError` 404, and 406 for an invalid selector.
+    """
+    fields: Answer = {"queue": queue, "filter": filter or None, "from": start, "truncate": truncate}
+    return BrowsePages(engine, fields, limit)
+
+
 WATCH_PERIOD: Final = 0.5
 """Seconds between two questions for events."""
 
@@ -701,4 +749,5 @@ class Operations(Shell):
     settle_cursor = Operation(settle_cursor)
     answers = Listing(answers)
     list = Listing(list_)
+    browse = Listing(browse)
     watch = Listing(watch)

@@ -118,6 +118,8 @@ class QueueSettings(TypedDict, total=False):
     message_ttl: SettingOfQueue
     expires: SettingOfQueue
     delivery_limit: SettingOfQueue
+    retry_delay: SettingOfQueue
+    retry_delay_max: SettingOfQueue
     dead_letter_exchange: SettingOfQueue
     dead_letter_routing_key: SettingOfQueue
     dead_letter_strategy: SettingOfQueue
@@ -182,6 +184,8 @@ class QueueSettings(TypedDict, total=False):
     x_message_ttl: SettingOfQueue
     x_expires: SettingOfQueue
     x_delivery_limit: SettingOfQueue
+    x_retry_delay: SettingOfQueue
+    x_retry_delay_max: SettingOfQueue
     x_dead_letter_exchange: SettingOfQueue
     x_dead_letter_routing_key: SettingOfQueue
     x_dead_letter_strategy: SettingOfQueue

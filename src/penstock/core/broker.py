@@ -54,6 +54,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.cursor_state import reader_of
+from penstock.core.queue.delays import attach_retries
 from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import apply_queue_settings
@@ -169,6 +170,7 @@ class Broker(Dispatcher):
                 self.turns.roads.add(gate, queue)
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
+            attach_retries(self, queue)
             self.watch_lifetime(queue)
             self.schedule_delivery(queue)
             self.apply_gate_transitions()
@@ -338,7 +340,7 @@ class Broker(Dispatcher):
         subject = f"queue '{queue.name}' in vhost '{queue.vhost}'"
         if if_unused and queue.consumers:
             raise PreconditionFailed(f"{subject} in use")
-        if if_empty and queue.waiting():
+        if if_empty and (queue.waiting() or queue.delayed_messages):
             raise PreconditionFailed(f"{subject} not empty")
         held = int(held_for(queue, self.work))
         if held > 0:

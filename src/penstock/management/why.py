@@ -34,6 +34,7 @@ from penstock.describe.session import (
     CONSUMERS_SHOWN,
     connection_in_full,
     consumer_row,
+    delayed_clause,
     held_by,
     obstacles,
     producer_row,
@@ -449,6 +450,8 @@ def _advice_on(queue: Queue) -> str:
         )
     if not queue.consumers:
         return f"start a consumer of queue {name}, or drop its messages (`penstock queues purge {name}`)"
+    if queue.delayed_messages == queue.depth_messages():
+        return f"all messages of queue {name} are delayed: raise its capacity, or `penstock messages cancel {name} all`"
     if queue.unacked_messages == queue.depth_messages():
         return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
     return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
@@ -523,7 +526,8 @@ def _readers(queue: Queue, broker: Broker) -> str:
         if not left and not queue.consumers:
             return behind
         return f"{behind}; {int(left):,} messages are left to consumers, and it {_consumers(queue, now)}"
-    return f"queue {queue.name} {_consumers(queue, now)}"
+    delayed = f"; {delayed_clause(queue, now)}" if queue.delayed_messages else ""
+    return f"queue {queue.name} {_consumers(queue, now)}{delayed}"
 
 
 def _holder(queue: Queue, work: WorkMeter) -> tuple[LeaseState | None, int]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from penstock.operations.command import BROKER, VHOST, Answer, Columns, Field, Given, Item, Listing, Value
 from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of, job_words
+from penstock.settings.kind import COUNT
 from penstock.texts import shown_age, shown_bytes, shown_capacity, shown_percent, shown_time
 
 POSITIONS_LISTED: Final = 3
@@ -48,6 +49,11 @@ def _reader(item: Item) -> str | None:
     """Return the connection that reads through a cursor; None if it is gone."""
     reader = item["reader"]
     return str(reader["connection"]) if reader is not None and reader["open"] else None
+
+
+def _due(item: Item) -> str:
+    """Return in how many seconds a delayed message is due."""
+    return f"{item['due_in_s']:,.1f} s"
 
 
 def _idle(item: Item) -> str | None:
@@ -263,8 +269,16 @@ JOBS: Final = Listing(
     _columns("job=id, kind, subject, state, progress=progress, user", progress=_job_progress), "jobs", raw=True,
     where=BROKER,
 )  # fmt: skip
+DELAYED: Final = Listing(
+    "messages delayed", "message.delayed",
+    "List the delayed messages of QUEUE, the first ones by due time.\n\nA message with an id such as r7 waits for "
+    "another try after a failed delivery. For example: penstock messages delayed orders --count 20",
+    _columns("id, due in=due, exchange, routing_key, bytes, persistent, failures", due=_due), "messages",
+    (Field("queue", names="queues"), Field("count", "List at most so many; the most is 1,000.", COUNT)), raw=True,
+)  # fmt: skip
 LISTINGS: Final[tuple[Listing, ...]] = (
     *LISTS,
+    DELAYED,
     *(_shown(noun, row) for noun, row in NOUNS.items() if row.scope),
     Listing(
         "settings", "settings.list",

@@ -173,6 +173,21 @@ def _transfer(node: Node, request: ControlRequest, verb: str) -> Steps[Row]:
     return _result(wanted, transfer, verb)
 
 
+def start_move(node: Node, request: ControlRequest) -> None:
+    """Start a move for which nobody waits, as a job. Raises the errors of a move that cannot begin."""
+    job = node.jobs.add("queue.move", request.access, request.asker(), Wanted(request, MOVE).subjects())
+    request.progress = job
+    node.start_job(job, _unattended(node.jobs.carried_out(job, _transfer(node, request, MOVE))))
+
+
+def _unattended(steps: Steps[Row]) -> Steps[None]:
+    """Carry out a job whose result is in its row only."""
+    try:
+        yield from steps
+    except BrokerError:
+        return
+
+
 def _result(wanted: Wanted, transfer: Transfer, verb: str) -> Row:
     """Return the counts of a transfer: what has passed, what stays and why."""
     why = [_left_row(kind) for kind in transfer.left.values()]

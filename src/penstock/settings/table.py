@@ -152,6 +152,7 @@ PERCENT: Final = Number(most=100, whole=False, noun="a percentage", none=NUMBER_
 """Percent of the capacity; none: no threshold is derived from the capacity."""
 MILLISECONDS: Final = Number("ms", most=MILLISECONDS_MAX, none=math.inf,
                              values="milliseconds, `5s`, `30min`, or `none`")
+RETRY: Final = MILLISECONDS.but(none=0, values="milliseconds, `5s`, `30min`; 0 and `none`: at once")
 EXPIRES: Final = MILLISECONDS.but(least=1, zero="would delete the queue at once")
 TIMEOUT: Final = MILLISECONDS.but(least=1, zero="leaves no time to acknowledge; use none for no timeout")
 SECONDS: Final = Number("s", most=MILLISECONDS_MAX / 1000, whole=False, none=math.inf,
@@ -297,6 +298,9 @@ SETTINGS: Final = (
     Setting("expires", EXPIRES, "queue", "time without use after which the queue is deleted", math.inf, smallest=True),
     Setting("delivery-limit", COUNT, "queue", "how often a message may be redelivered; -1 is no limit", NOT_SET,
             minus=True, smallest=True),
+    Setting("retry-delay", RETRY, "queue", "time until a message whose delivery failed is delivered again; each "
+            "failure doubles it", 0.0),
+    Setting("retry-delay-max", RETRY, "queue", "longest such time", 3600.0),
     Setting("dead-letter-exchange", NAME, "queue", "exchange that gets dead letters", None),
     Setting("dead-letter-routing-key", NAME, "queue", "their routing key, instead of their own", None),
     Setting("dead-letter-strategy", STRATEGY, "queue",

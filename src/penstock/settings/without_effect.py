@@ -17,6 +17,13 @@ _NO_FEDERATION: Final = "there are no federation links"
 _NOT_COMPARED: Final = "messages are not compared"
 _DEDUPLICATION: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-header")
 
+DELAYED: Final = "x-delayed-message"
+"""Type of exchanges that delay messages by their header `x-delay`, as RabbitMQ's plug-in names it."""
+DELAYED_TYPE: Final = "x-delayed-type"
+"""Argument of such an exchange: the type that finds its bindings."""
+OF_DELAYING: Final = (DELAYED_TYPE, "hash-header", "hash-property")
+"""Arguments that such an exchange reads, the last two for its other type."""
+
 # fmt: off
 OF_QUEUES: Final[dict[str, str]] = {
     **dict.fromkeys(("x-queue-mode", "x-queue-version"), _STORED),
@@ -37,7 +44,7 @@ OF_QUEUES: Final[dict[str, str]] = {
 OF_EXCHANGES: Final[dict[str, str]] = {
     **dict.fromkeys(_DEDUPLICATION, _NOT_COMPARED),
     **dict.fromkeys(("hash-header", "hash-property", "x-hash-on", "x-algorithm"), "only a hash exchange reads it"),
-    "x-delayed-type": "only a delaying exchange reads it",
+    DELAYED_TYPE: "only an exchange of type x-delayed-message reads it",
     "x-recent-history-length": "an exchange stores no messages",
     "x-recent-history-no-store": "an exchange stores no messages",
     "x-persist-messages": "an exchange stores no messages",
@@ -74,9 +81,13 @@ def in_queue(arguments: Iterable[str]) -> list[str]:
     return [_sentence(name, "queue", OF_QUEUES[name]) for name in arguments if name in OF_QUEUES]
 
 
-def in_exchange(arguments: Iterable[str]) -> list[str]:
-    """Return a sentence for each argument of an exchange that has no effect."""
-    return [_sentence(name, "exchange", OF_EXCHANGES[name], "an") for name in arguments if name in OF_EXCHANGES]
+def in_exchange(arguments: Iterable[str], kind: str = "") -> list[str]:
+    """Return a sentence for each argument of an exchange of a type (empty for any) that has no effect."""
+    return [
+        _sentence(name, "exchange", OF_EXCHANGES[name], "an")
+        for name in arguments
+        if name in OF_EXCHANGES and (kind != DELAYED or name not in OF_DELAYING)
+    ]
 
 
 def in_consumer(arguments: Iterable[str], steady: str = "") -> list[str]:

@@ -278,7 +278,7 @@ class AddressCount(LateCount):
         for session in list(self._broker.sessions):
             yield from self._visit_session(session)
         for queue, (newest, tracked) in self._unconcerned.items():
-            if queue.unacked_messages == 0:
+            if queue.unacked_messages + queue.delayed_messages == 0:
                 queue.membership.late_count = None
                 queue.tracks_removals = tracked or queue.tail != newest
         self._unconcerned = {}

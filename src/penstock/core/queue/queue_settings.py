@@ -46,6 +46,10 @@ class Settings:
     """Hold deadline in seconds; infinity for no deadline."""
     delivery_limit: i64
     """Most failed deliveries of a message; UNLIMITED for no limit, NOT_SET for the default of the queue's type."""
+    retry_delay_s: float
+    """Seconds until a failed delivery is tried again, doubled with each failure; 0 for at once."""
+    retry_delay_max_s: float
+    """Longest such time, in seconds."""
     dead_letter_exchange: str | None
     """Exchange for dead letters; None drops them."""
     dead_letter_routing_key: str | None

@@ -239,6 +239,8 @@ class Exchange:
     """True if the queues depend on each message, so that no route is cached."""
     hashed_field: Field | None = None
     """The field of messages that `match` gets in place of the routing key; None for the routing key."""
+    delays: bool = False
+    """True if the header `x-delay` delays messages."""
 
     def __init__(self, vhost: str, name: str) -> None:
         self.vhost = vhost
@@ -299,6 +301,10 @@ class Exchange:
             return self.bindings.get((kind, name, key, bytes.fromhex(digest) if digest else None))
         except ValueError:
             return None
+
+    def routing_kind(self) -> str:
+        """Return the type that decides which bindings match."""
+        return self.kind
 
     def set_arguments(self, arguments: dict[str, object]) -> None:
         """Set the arguments of a new exchange. Raises PreconditionFailed (406) for invalid ones."""
@@ -412,6 +418,10 @@ class Headers(Exchange):
 
     def _unindex(self, binding: Binding) -> None:
         self._matches.discard(binding)
+
+    def routing_kind(self) -> str:
+        """Return the type that decides which bindings match."""
+        return self.kind
 
 
 def alternate_of(name: str, vhost: str, arguments: dict[str, object]) -> str | None:
