@@ -424,10 +424,6 @@ class Headers(Exchange):
     def _unindex(self, binding: Binding) -> None:
         self._matches.discard(binding)
 
-    def routing_kind(self) -> str:
-        """Return the type that decides which bindings match."""
-        return self.kind
-
 
 def alternate_of(name: str, vhost: str, arguments: dict[str, object]) -> str | None:
     """Return the alternate exchange named in an exchange's arguments, or None.
