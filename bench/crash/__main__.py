@@ -98,7 +98,8 @@ def totals(rounds: Rounds, failed: list[tuple[int, list[Violation]]], seconds: f
                                   f"{counts['transactions in doubt, not taken']:,} not, "
                                   f"{counts['transactions by halves']:,} by halves"),
         ("declarations", f"{counts['! missing']:,} missing, {counts['! deleted back']:,} deleted ones back"),
-        ("moved or redriven", f"{counts['transferred']:,} by jobs that were answered"),
+        ("moved or redriven", f"{counts['transferred']:,} by jobs that were answered; {counts['transferred, found']:,} "
+                              "found in the other queue"),
         ("paged", f"{counts['paged']:,} on the disk only after restarts"),
         ("restart", f"median {statistics.median(restarts):.2f} s, longest {max(restarts):.2f} s"),
     ]  # fmt: skip

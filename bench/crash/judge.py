@@ -132,6 +132,7 @@ class Judge:
 
     def _look_at_times(self, copy: Copy, one: Found, verdict: Verdict) -> None:
         if one.queue != copy.places[0] and copy.places[0] in (*MOVED, AGAIN):
+            verdict.counts["transferred, found"] += 1
             return
         if one.queue == copy.places[0]:
             self._look_at_moves(copy, one, verdict)

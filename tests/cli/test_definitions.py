@@ -157,8 +157,8 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
         "line 18: policy 'bad'": "message-ttl must be milliseconds from 0 (such as 30min), or none, not -5",
         "line 4: exchange 'history'": "unknown exchange type 'x-recent-history'; known are direct, fanout, topic, "
         "headers, x-consistent-hash, x-modulus-hash, x-random and x-delayed-message",
-        "line 8: queue 'events'": "queue 'events': x-queue-type=stream is not supported; a cursor reads a queue again "
-        "and again (docs/spark.md)",
+        "line 8: queue 'events'": "queue 'events': a stream needs a data directory, and this broker keeps "
+        "everything in memory; start it with --data",
         "line 13: binding from exchange 'history' to queue 'orders' by '#'": "exchange 'history' is skipped",
         "line 14: binding from exchange 'orders' to queue 'events' by 'eu.*'": "queue 'events' is skipped",
     }  # fmt: skip
@@ -261,3 +261,32 @@ def test_documented_import_prints_the_output_of_the_page(own_broker: BrokerProce
     asked = "penstock definitions import broker.json"
     assert imported(own_broker, str(file), "--dry-run", code=1) == documented(f"{asked} --dry-run")
     assert imported(own_broker, str(file), "--skip-refused") == documented(f"{asked} --skip-refused")
+
+
+def test_entries_of_a_virtual_host_are_imported_into_another(
+    broker: BrokerProcess, vhost: str, name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "old.json"
+    queues = [{"vhost": "old", "name": name, "durable": True}, {"vhost": "other", "name": "b", "durable": True}]
+    file.write_text(json.dumps({"vhosts": [{"name": "old"}], "queues": queues}))
+    refused = run(broker, "definitions", "import", str(file), "--into", vhost, code=1)
+    assert "the file has entries of vhost 'old' and of vhost 'other'; choose one to import" in refused
+    said = run(broker, "definitions", "import", str(file), "--into", vhost, "--of", "old")
+    assert said == "1 queue created; 1 vhost, 1 queue not imported\n"
+    assert name in run(broker, "queues", "list", vhost=vhost)
+    assert "old" not in run(broker, "vhosts", "list").split()
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--of", "old"), "--of chooses entries for --into: give both"),
+        (("--into", "new", "--here"), "give one of --here and --into"),
+    ],
+)
+def test_options_of_an_import_into_another_virtual_host_are_checked(
+    broker: BrokerProcess, tmp_path: Path, words: tuple[str, ...], reason: str
+) -> None:
+    file = tmp_path / "old.json"
+    file.write_text("{}")
+    assert reason in run(broker, "definitions", "import", str(file), *words, code=2)

@@ -48,6 +48,7 @@ WORDS = {
 LOOKS = {
     "cursors show": "billing",
     "exchanges show": "logs",
+    "messages browse": "orders",
     "messages delayed": "orders",
     "queues show": "orders",
     "top": "--once --limit 400",

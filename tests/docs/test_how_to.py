@@ -41,7 +41,7 @@ def parse(line: str) -> None:
     words = shlex.split(line)[1:]
     context = click.Context(main, info_name="penstock")
     command: click.Command = main
-    while isinstance(command, click.Group) and not words[0].startswith("-"):
+    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
         name, found, words = command.resolve_command(context, words)
         assert name is not None
         assert found is not None

@@ -30,6 +30,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "sink.commit": {**BATCH, "partitions": {}, "delivery": "dedup"},
     "sink.abort": BATCH,
     "cursor.delete": {"cursor": "c"},
+    "messages.browse": {"queue": "a"},
     "queue.move": {"queue": "a", "target": "b"},
     "queue.copy": {"queue": "a", "target": "b"},
     "queue.redrive": {"queue": "a"},

@@ -14,12 +14,14 @@ from penstock.operations.table import CONTROL
 
 ROWS = {row.path: row for row in COMMANDS}
 BY_HAND = {
+    "alarm.list": "sentences with an exit code, and changes as they come",
     "status": "a picture of several lines",
     "why": "sentences about one of several subjects",
     "top": "a live picture",
     "watch": "events without an end, for the client",
     "config.show": "settings, or those of a file without a broker",
     "cursor.show": "a picture of several lines",
+    "messages.browse": "pages of messages, as a table or lines",
     "user.declare": "the command hashes a password",
     "user.password": "the command hashes a password",
     "definitions.export": "pages, to a file",

@@ -34,7 +34,7 @@ OF_ALL = {name_of(row): row for row in OPERATIONS if ALL in may_answer(row)}
 NOT_JOINED = {"definitions.import": "its file goes to the brokers in parts, which none of these functions makes"}
 """Operations that ask all brokers and have no join yet, each with the reason."""
 OWN = {
-    "id": "numbers of jobs begin in each process",
+    "id": "numbers of jobs and of alarms begin in each process",
     "lease": "numbers of leases begin in each process",
     "number": "numbers of leases and of connections begin in each process",
     "limit": "each process has the whole of a pool until a node divides it",
@@ -89,6 +89,7 @@ CASES: dict[str, list[Row]] = {
                                                   for each in (False, True))],
     "GET /overview": [{}, SAMPLES],
     "GET /penstock/history": [{}, {"seconds": "5"}, {"seconds": "6"}],
+    "alarm.list": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
     "GET /penstock/jobs": [{}, {"state": "waiting"}],
     "job.show": [{"id": 1}, {"id": 99}],

@@ -24,6 +24,8 @@ INTERFACES = {
     "Linked": "what makes publishers and receivers of the client",
     "LimitMember": "what a shared limit asks its members",
     "OverflowPolicy": "what a queue asks at its capacity",
+    "PageLister": "what a read of the heads of pages tells its reader",
+    "PageOwner": "what the journal tells the pages of a queue",
     "Pages": "items of the client that come page by page",
     "ProducerListener": "what a publisher tells its session; has the number of its connection",
     "PoolUnit": "what a list of idle units of a pool asks them",

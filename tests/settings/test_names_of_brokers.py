@@ -21,7 +21,7 @@ from penstock.settings.read import (
     read_consume_arguments,
     read_priority,
 )
-from penstock.settings.without_effect import in_consumer, in_exchange, in_queue
+from penstock.settings.without_effect import OF_STREAMS, in_consumer, in_exchange, in_queue
 
 QUEUES: Final = [
     "x-expires",
@@ -140,7 +140,7 @@ KEYS: Final = [
     "target-group-size",
     "delayed-message",
 ]
-VALUES: Final[tuple[object, ...]] = (5, "drop-head", "at-least-once", True, "quorum")
+VALUES: Final[tuple[object, ...]] = (5, "drop-head", "at-least-once", True, "quorum", "7D")
 """One of them suits each name."""
 REASON: Final = "is not supported here; "
 
@@ -164,6 +164,8 @@ def fate(read: Callable[[dict[str, object]], tuple[bool, list[str]]], name: str)
 
 def of_queue(arguments: dict[str, object]) -> tuple[bool, list[str]]:
     effect = bool(read_arguments("q", arguments)) or not FEATURES.isdisjoint(arguments)
+    if not OF_STREAMS.keys().isdisjoint(arguments):
+        arguments = {**arguments, "x-queue-type": "stream"}
     read_features("q", arguments)
     return effect, in_queue(arguments)
 

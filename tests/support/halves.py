@@ -71,6 +71,7 @@ class Scene:
             self._at(slot * SLOT_S)
             self.driver.stats.sample(self.driver.connections)
         self.driver.tick()
+        self.driver.alarm_checks.check()
         self.driver.take_records()
 
     def _at(self, now: float) -> None:
@@ -93,6 +94,7 @@ class Scene:
     def _set_for_all(self) -> None:
         """Make what counts for all virtual hosts; each broker has all of it."""
         self.ask("settings.set", scope="broker", settings={"hold-deadline": "900 s"})
+        self.ask("settings.set", scope="broker", settings={"alarm-gate-closed": "2 s"})
         self.ask("settings.set", scope="user", pattern="app", settings={"rate-messages": 1000})
         self.ask("settings.set", scope="queue", pattern="spare", settings={"capacity-messages": 9}, everywhere=True)
         for name in ("g2", "g1"):

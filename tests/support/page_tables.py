@@ -10,6 +10,7 @@ from functools import cache
 from bench import page as bench_page
 from tests.support import (
     access_tables,
+    alarm_table,
     checklist_tables,
     client_option_table,
     command_tables,
@@ -27,7 +28,7 @@ from tests.support import (
 )
 
 MAKERS = (
-    *(access_tables, checklist_tables, client_option_table, command_tables, conversion_table, error_table),
+    *(access_tables, alarm_table, checklist_tables, client_option_table, command_tables, conversion_table, error_table),
     *(http_reference, log_id_table, metric_tables, pool_tables, record_tables, seed_tables),
     *(settings_tables, spark_option_tables, state_diagrams, bench_page),
 )

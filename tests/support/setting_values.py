@@ -18,6 +18,7 @@ TEXTS: dict[str, object] = {
     "dead-letter-strategy": "at-least-once",
     "auto-create": "true",
     "consumer-window-adaptive": "true",
+    "max-age": "7D",
 }
 """What is no number."""
 

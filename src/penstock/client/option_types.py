@@ -110,6 +110,8 @@ class QueueSettings(TypedDict, total=False):
     resume_percent: SettingOfQueue
     max_length: SettingOfQueue
     max_length_bytes: SettingOfQueue
+    max_age: SettingOfQueue
+    stream_max_segment_size_bytes: SettingOfQueue
     overflow: SettingOfQueue
     page_limit_messages: SettingOfQueue
     page_limit_bytes: SettingOfQueue
@@ -141,6 +143,8 @@ class QueueSettings(TypedDict, total=False):
     credit_window_bytes: SettingOfQueue
     credit_idle: SettingOfQueue
     auto_create: SettingOfQueue
+    alarm_gate_closed: SettingOfQueue
+    alarm_oldest: SettingOfQueue
     maximumQueueDepthMessages: SettingOfQueue
     x_qpid_maximum_queue_depth_messages: SettingOfQueue
     max_size_messages: SettingOfQueue
@@ -174,6 +178,8 @@ class QueueSettings(TypedDict, total=False):
     x_resume_percent: SettingOfQueue
     x_max_length: SettingOfQueue
     x_max_length_bytes: SettingOfQueue
+    x_max_age: SettingOfQueue
+    x_stream_max_segment_size_bytes: SettingOfQueue
     x_overflow: SettingOfQueue
     x_page_limit_messages: SettingOfQueue
     x_page_limit_bytes: SettingOfQueue
@@ -205,6 +211,8 @@ class QueueSettings(TypedDict, total=False):
     x_credit_window_bytes: SettingOfQueue
     x_credit_idle: SettingOfQueue
     x_auto_create: SettingOfQueue
+    x_alarm_gate_closed: SettingOfQueue
+    x_alarm_oldest: SettingOfQueue
     x_max_priority: SettingOfQueue
     x_queue_type: SettingOfQueue
     x_single_active_consumer: SettingOfQueue

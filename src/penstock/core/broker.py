@@ -34,6 +34,7 @@ from penstock.core.effects import (
     Departed,
     Effect,
     GateChanged,
+    Overtaken,
     Paging,
     PublishRefused,
     QueueChanged,
@@ -60,6 +61,7 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import apply_queue_settings
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import CANCEL, ConsumerSettings
+from penstock.core.queue.stream_log import log_of
 from penstock.core.routing.route import Route
 from penstock.core.settings.hold_deadlines import renew, waiting_at
 from penstock.core.settings.limits import Defaults, Limits
@@ -298,6 +300,8 @@ class Broker(Dispatcher):
         browses = consumer.browses()
         remove(queue, consumer)
         self.release_consumer(consumer)
+        if queue.consumers:
+            self.schedule_delivery(queue)  # The next single active consumer may get messages now.
         if not queue.consumers and not browses and queue.auto_delete and not queue.deleted and not self.stopping:
             self.delete_queue(queue)
         else:
@@ -444,6 +448,12 @@ class Broker(Dispatcher):
     @override
     def emit_departed(self, producer: Producer) -> None:
         self._effects.append(Departed(producer))
+
+    @override
+    def emit_overtaken(self, consumer: Consumer, position: int, first: int, at_start: bool) -> None:
+        if not at_start:
+            log_of(consumer.queue).overtaken += 1
+        self._effects.append(Overtaken(consumer, position, first, at_start))
 
     @override
     def emit_slow_consumer(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:

@@ -54,6 +54,10 @@ class NodeFigures:
         """Number of jobs that are not done, by state."""
         self.jobs_ended: dict[str, int] = {}
         """Number of jobs that have ended since the start, by state."""
+        self.alarms: dict[str, int] = {}
+        """Number of raised alarms by kind."""
+        self.hook: dict[str, int] = {}
+        """Changes of alarms for the web hook, by their fate."""
         self.certificates: list[tuple[str, str, float]] = []
         """File and name of each certificate, and the time of its end: seconds since the epoch."""
         self.connections_opened: int = 0
@@ -310,17 +314,24 @@ LONG_ENTRIES_S: Final = Family(
 )
 JOBS: Final = Family("penstock_jobs", "Jobs (imports and other long work) that are not done, by state")
 JOBS_ENDED: Final = Family("penstock_jobs_ended_total", "Jobs that have ended, by state: done, failed or cancelled")
+ALARMS: Final = Family("penstock_alarm_raised", "Raised alarms: conditions that need a person, by kind")
+HOOK: Final = Family(
+    "penstock_alarm_hook_changes_total",
+    "Changes of alarms for the web hook: sent, merged into a later change of the same alarm, or dropped",
+)
 CERTIFICATE: Final = Family(
     "penstock_tls_certificate_expiry_timestamp_seconds", "Time at which a certificate of TLS ends, since the epoch"
 )
 
 
 def write_figures(out: Exposition, figures: NodeFigures) -> None:
-    """Write the figures with several samples each: long entries, jobs, certificates and the process."""
+    """Write the figures with several samples each: long entries, jobs, alarms, certificates and the process."""
     write(out, LONG_ENTRIES, [(label("kind", kind), count) for kind, count, _ in figures.long_entries])
     write(out, LONG_ENTRIES_S, [(label("kind", kind), seconds) for kind, _, seconds in figures.long_entries])
     write(out, JOBS, [(label("state", state), count) for state, count in figures.jobs.items()])
     write(out, JOBS_ENDED, [(label("state", state), count) for state, count in figures.jobs_ended.items()])
+    write(out, ALARMS, [(label("kind", kind), count) for kind, count in figures.alarms.items()])
+    write(out, HOOK, [(label("fate", fate), count) for fate, count in figures.hook.items()])
     ends = [(f"{label('file', file)},{label('name', name)}", end) for file, name, end in figures.certificates]
     write(out, CERTIFICATE, ends)
     for family, samples in figures.process:

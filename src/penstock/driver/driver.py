@@ -39,6 +39,8 @@ from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
 from penstock.management import gate_lines
+from penstock.management.alarm_checks import AlarmChecks
+from penstock.management.alarms import Alarms
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
 from penstock.management.jobs import Job, Jobs
@@ -84,6 +86,7 @@ class BrokerDriver(ServedDriver):
         self.failures = Failures(self.log_queue)
         self.scheduler = Scheduler(broker, self.connections, self.failures, self.log_queue)
         self.jobs = Jobs(broker, self.log_queue.add)
+        self.alarms = Alarms(broker, self.log_queue.add)
         self.notifier = Notifier(self, self.log_queue)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""
@@ -106,6 +109,7 @@ class BrokerDriver(ServedDriver):
         self.process = ProcessFacts()
         self.has_users_elsewhere = False
         self.stats = StatsSampler(broker)
+        self.alarm_checks = AlarmChecks(self, self.alarms)
 
     # Calls of the event loop
 
@@ -278,6 +282,7 @@ class BrokerDriver(ServedDriver):
             self.recorder.tick()
         self.audit.tick()
         self.stats.tick(self.connections)
+        self.alarm_checks.tick()
 
     def _log_slowed(self) -> None:
         """Log connections that became slowed by their own work, or stopped being slowed."""

@@ -14,6 +14,7 @@ from penstock.core.effects import (
     Drained,
     EffectHandlers,
     GateChanged,
+    Overtaken,
     Paging,
     PublishRefused,
     QueueChanged,
@@ -25,7 +26,7 @@ from penstock.core.effects import (
 from penstock.core.gates.disk import DISK_KIND
 from penstock.describe.gate import because, text_of
 from penstock.driver.log_queue import LogQueue
-from penstock.flow.gate import Gate
+from penstock.flow.gate import DEADLINE, Gate
 from penstock.flow.timers import NEVER
 from penstock.management import gate_lines
 from penstock.management.gate_lines import GateLines
@@ -60,6 +61,7 @@ class Notifier:
         handlers.add(Cancelled, self._on_cancelled)
         handlers.add(Drained, self._on_drained)
         handlers.add(SlowConsumer, self._on_slow_consumer)
+        handlers.add(Overtaken, self._on_overtaken)
         handlers.add(Paging, self._on_paging)
         handlers.add(QueueChanged, self._on_queue_changed)
         return handlers
@@ -146,6 +148,9 @@ class Notifier:
         name = effect.consumer.session.name
         self.node.log(gate_lines.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
 
+    def _on_overtaken(self, effect: Overtaken) -> None:
+        self.node.log(gate_lines.overtaken(effect))
+
     def _on_paging(self, effect: Paging) -> None:
         self.node.log(gate_lines.paging(effect))
 
@@ -155,6 +160,8 @@ class Notifier:
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
             return  # One line for the connection covers it.
+        if effect.cause == DEADLINE:
+            self.node.alarms.refused(effect.gate, effect.messages)
         number = effect.producer.listener.connection_number
         self.node.refused.add(effect, number if number in self.node.connections else None, self.broker.now)
 

@@ -63,6 +63,10 @@ JOB_STARTED: Final = "PST-2045"
 JOB_ENDED: Final = "PST-2046"
 JOB_FAILED: Final = "PST-2047"
 DEFINITIONS: Final = "PST-2064"
+ALARM_RAISED: Final = "PST-2060"
+ALARM_CLEARED: Final = "PST-2061"
+HOOK_FAILS: Final = "PST-2062"
+HOOK_WORKS: Final = "PST-2063"
 CERTIFICATE: Final = "PST-2040"
 CERTIFICATE_REFUSED: Final = "PST-2041"
 STANDBY: Final = "PST-2050"
@@ -239,6 +243,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "start its query with a new checkpoint",
     ),
     LogId(
+        "PST-1030",
+        WARNING,
+        "a consumer of a stream goes on at the first retained message, which is after its position",
+        "consume faster, or retain more ([streams](streams.md))",
+    ),
+    LogId(
         CLOSED_BRIEFLY,
         INFO,
         "a gate closed and opened so often that its closings are summed",
@@ -321,6 +331,20 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(JOB_STARTED, INFO, "a job started: its number, kind and subject, and the requester"),
     LogId(JOB_ENDED, INFO, "a job is done or cancelled"),
     LogId(JOB_FAILED, WARNING, "a job failed; the text has the reason", "`penstock jobs show ID`"),
+    LogId(
+        ALARM_RAISED,
+        WARNING,
+        "an [alarm](alarms.md) was raised; the text has the condition and what to do",
+        "do what the text says; `penstock alarms`",
+    ),
+    LogId(ALARM_CLEARED, INFO, "the condition of an alarm has been gone for `alarm-clear`"),
+    LogId(
+        HOOK_FAILS,
+        WARNING,
+        "the web hook of alarms does not take them; one record until it takes some again",
+        "`penstock alarms test`; look at the server of the URL",
+    ),
+    LogId(HOOK_WORKS, INFO, "the web hook takes alarms again"),
     LogId(DEFINITIONS, INFO, "the setting `definitions` was read at the start: a file was imported, or is unchanged"),
     LogId(CERTIFICATE, WARNING, "a certificate ends soon, or a revocation list", "renew it; `penstock tls reload`"),
     LogId(CERTIFICATE_REFUSED, ERROR, "a certificate or key cannot be used", "correct it; the old one stays in use"),

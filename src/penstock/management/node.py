@@ -14,6 +14,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe.table import DescribedNode
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.alarms import Alarms
 from penstock.management.hold_spans import HoldTracer
 from penstock.management.jobs import Job, Jobs
 from penstock.management.process_facts import ProcessFacts
@@ -84,6 +85,8 @@ class Node(DescribedNode):
     """Certificates of the listeners."""
     jobs: Jobs
     """Long work of users."""
+    alarms: Alarms
+    """Conditions that need a person."""
     start_settings: StartSettings
     """Start-up settings, for people."""
     process: ProcessFacts

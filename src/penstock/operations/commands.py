@@ -44,11 +44,12 @@ MESSAGES: Final = "Queues and messages"
 CLIENTS: Final = "Clients"
 RULES: Final = "Settings and policies"
 ACCESS: Final = "Users and virtual hosts"
+WATCH: Final = "See what happens"
 WORK: Final = "Long work"
 SPARK: Final = "Readers and writers of Spark"
 NOUNS: Final[dict[str, Noun]] = {
     "queues": Noun(MESSAGES, "Declare queues, look at them, send and read messages.", "queue", "queues", "orders"),
-    "messages": Noun(MESSAGES, "List delayed messages, send them now or cancel them."),
+    "messages": Noun(MESSAGES, "Look at messages, send or cancel delayed ones, move them between brokers."),
     "exchanges": Noun(MESSAGES, "Declare, list and delete exchanges.", "address", "exchanges", "logs"),
     "bindings": Noun(MESSAGES, "Bind queues to exchanges, list bindings and remove them."),
     "connections": Noun(CLIENTS, "List, close and block connections of clients.", "connection", "connections", "con:2"),
@@ -62,6 +63,7 @@ NOUNS: Final[dict[str, Noun]] = {
     "permissions": Noun(ACCESS, "Set, delete and list permissions: expressions of RE2 for names."),
     "limits": Noun(ACCESS, "Set, delete and list limits of users and virtual hosts."),
     "vhosts": Noun(ACCESS, "Declare, list and delete virtual hosts.", "vhost", "vhosts", "staging"),
+    "alarms": Noun(WATCH, "List alarms: conditions that need a person; and test their web hook."),
     "jobs": Noun(WORK, "List, show and cancel jobs: imports and other long work."),
     "cursors": Noun(SPARK, "Create, show, move, release and delete cursors: read positions of applications."),
     "leases": Noun(SPARK, "List and end leases: ranges of queues that batch reads pin."),
@@ -696,6 +698,14 @@ def _certificates(given: Given, answer: Answer) -> Iterable[str]:
             yield str(each["warning"])
 
 
+def _hook_test(given: Given, answer: Answer) -> Iterable[str]:
+    """Raises ConfigError for a test that the server did not take."""
+    sentence = f"{answer['url']} answered {answer['status']} in {answer['ms']:,} ms: {answer['answer'] or 'nothing'}"
+    if answer["error"]:
+        raise ConfigError(f"{answer['url']}: {answer['error']}")
+    return [sentence]
+
+
 _CURSOR: Final = Field("cursor", metavar="NAME", names="cursors")
 OTHERS: Final = (
     Command(
@@ -705,6 +715,13 @@ OTHERS: Final = (
         "holds publishes. For example: penstock connections close 2 --reason 'maintenance'",
         (_CONNECTION, Field("reason", "Send this reason to the client.", default="")),
         "connection {closed} is closed", absent=_gone("connection", "connection"), where=BROKER,
+    ),
+    Command(
+        "alarms test", "alarm.test",
+        "Send a test to the web hook of alarms, and print what came back.\n\n"
+        "The URL is in [alarm-hook] of the settings file. Exit code 1: the server did not take the test. For example: "
+        "penstock alarms test",
+        says=_hook_test, where=BROKER,
     ),
     Command(
         "jobs show", "job.show",

@@ -20,6 +20,7 @@ from penstock.describe.session import CONNECTIONS_SHOWN
 from penstock.describe.table import SPREAD, Row, field_at
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
 from penstock.flow.pool import SHOWN_HOLDERS
+from penstock.management.alarms import order_of
 from penstock.management.blocked_overview import GATES_TOLD, composed
 from penstock.management.control_api import SLOWED_SHOWN, STATUS_MOST
 from penstock.management.effective_settings import matches_sentences
@@ -411,6 +412,23 @@ def _by_time_asked(rows: list[object]) -> list[object]:
     return [*sorted(jobs, key=lambda row: _number_at(row, "asked_at"))]
 
 
+def _alarms(asked: Asked, answers: list[Answered]) -> Answer:
+    """Return the alarms of all brokers: critical ones first, then in the order in which they were raised."""
+    rows = _rows_of(answers)
+    if not rows:
+        return None
+    alarms = sorted(_rows_at(rows, "alarms"), key=order_of)
+    hooks = [row["hook"] for row in rows if row.get("hook") is not None]
+    return {
+        "alarms": [*alarms],
+        "counts": _sum([row["counts"] for row in rows]),
+        "omitted": _total(rows, "omitted"),
+        "hook": hooks[0] if hooks else None,
+    }
+
+
+ALARMS: Final[Join] = Join(_same, _alarms)
+"""Raised alarms. Each broker has one hook, with the same settings."""
 POLICIES: Final[Join] = _named("policies", lambda rows: rows)
 PARAMETERS: Final[Join] = _named("parameters", _of_hosts_first)
 SETTINGS: Final[Join] = _named("settings", _by_pattern)

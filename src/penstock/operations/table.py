@@ -29,7 +29,9 @@ from penstock.management.operation import (
 )
 from penstock.management.redaction import answer_why
 from penstock.operations import (
+    alarms,
     blocks,
+    browsing,
     connections,
     definitions_export,
     definitions_import,
@@ -128,11 +130,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *definitions_export.OPERATIONS,
     *definitions_import.OPERATIONS,
     *messages.OPERATIONS,
+    *browsing.OPERATIONS,
     *delayed.OPERATIONS,
     *node.OPERATIONS,
     *health.OPERATIONS,
     *stand_ins.OPERATIONS,
     *jobs.OPERATIONS,
+    *alarms.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

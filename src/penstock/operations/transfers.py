@@ -60,7 +60,7 @@ class Wanted:
         self.route: Route | None = None
         if verb != REDRIVE:
             self._find_target(verb)
-        if verb != COPY and self.source.cursors:
+        if verb != COPY and (self.source.cursors or self.source.features.type.retains):
             TransferSource(self.vhost.broker, self.source, True, request.progress).check()
 
     def _find_target(self, verb: str) -> None:
@@ -171,6 +171,21 @@ def _transfer(node: Node, request: ControlRequest, verb: str) -> Steps[Row]:
     if transfer.moved > 0 and broker.journal is not None:
         broker.journal.require_flush()  # The answer waits for the disk.
     return _result(wanted, transfer, verb)
+
+
+def start_move(node: Node, request: ControlRequest) -> None:
+    """Start a move for which nobody waits, as a job. Raises the errors of a move that cannot begin."""
+    job = node.jobs.add("queue.move", request.access, request.asker(), Wanted(request, MOVE).subjects())
+    request.progress = job
+    node.start_job(job, _unattended(node.jobs.carried_out(job, _transfer(node, request, MOVE))))
+
+
+def _unattended(steps: Steps[Row]) -> Steps[None]:
+    """Carry out a job whose result is in its row only."""
+    try:
+        yield from steps
+    except BrokerError:
+        return
 
 
 def _result(wanted: Wanted, transfer: Transfer, verb: str) -> Row:

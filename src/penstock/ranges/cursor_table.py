@@ -249,6 +249,13 @@ class CursorLimits:
         """Drop a watch that has ended."""
         del self._watches[queue]
 
+    def behind(self) -> list[tuple[str, Queue, str]]:
+        """Return the cursors that are too far behind: name, queue, and the limit as a clause."""
+        found: list[tuple[str, Queue, str]] = []
+        for queue, watch in self._watches.items():
+            found += [(name, queue, clause) for name, clause in watch.behind.items()]
+        return found
+
     def check(self, vhost: str, name: str) -> None:
         """Raise PreconditionFailed (406) for a cursor that was detached or has expired."""
         reason = self.reason(vhost, name)
@@ -331,8 +338,8 @@ class CursorWatch(TimerHandler):
         """Settings of the queue for which the next check is due."""
         self._next: float = NEVER
         """Time of the next check, as far as this check has come."""
-        self._behind: set[str] = set()
-        """Names of the cursors that are too far behind."""
+        self.behind: dict[str, str] = {}
+        """Cursors that are too far behind, by name, with the limit as a clause."""
         self._left: list[CursorState] = []
         """Cursors that this check has not reached yet."""
 
@@ -355,17 +362,18 @@ class CursorWatch(TimerHandler):
             if cursor.lease is not None or cursors.get(cursor.name) is not cursor or queue.name not in cursor.positions:
                 continue  # A lease has a time limit of its own, and its position is no lag. Others may have ended.
             if limit.cursor_expires_s != NEVER and self._expires(cursor, limit.cursor_expires_s, now):
-                self._behind.discard(cursor.name)
+                self.behind.pop(cursor.name, None)
                 continue
             clause = self._beyond(cursor, limit, now) if limit.limits_lag else ""
             if not clause:
-                self._behind.discard(cursor.name)
+                self.behind.pop(cursor.name, None)
             elif limit.cursor_max_lag_policy == "detach":
-                self._behind.discard(cursor.name)
+                self.behind.pop(cursor.name, None)
                 self.limits.detach(cursor, queue, clause)
-            elif cursor.name not in self._behind:
-                self._behind.add(cursor.name)
-                self.limits.tell(cursor, queue, clause)
+            else:
+                if cursor.name not in self.behind:
+                    self.limits.tell(cursor, queue, clause)
+                self.behind[cursor.name] = clause
         if self._left:
             return now
         return now + LOOK_S if self._next == NEVER else max(self._next, now + LOOK_S)

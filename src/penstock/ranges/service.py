@@ -80,6 +80,10 @@ class RangeService(RangePlane):
             self.cursors.limits.review(queue)
         self.plans.look_again(queue)
 
+    def behind(self) -> list[tuple[str, Queue, str]]:
+        """Return the cursors beyond a limit of their lag: name, queue, and the limit as a clause."""
+        return self.cursors.limits.behind()
+
     def end(self, connection: Connection) -> None:
         """End the work of a closing connection: plans, the publisher of blocks, the commits of batches."""
         self.cursors.end(connection)

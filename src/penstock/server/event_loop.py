@@ -316,6 +316,7 @@ class EventLoop:
         self.driver.begin(now)
         self.driver.scheduler.entries.begin(now)
         self._log_lateness(now - due)
+        self.driver.alarms.late(now - due)
         wall_time = wall_clock(self.loop)
         self._log_feed.wall_offset = wall_time() - now
         if self.driver.recorder is not None:

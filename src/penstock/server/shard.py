@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.connections.audit_trail import Actor
 from penstock.connections.connection_limits import ConnectionLimits
@@ -33,9 +33,7 @@ from penstock.logs.logger import log
 from penstock.logs.record_files import RecordFiles
 from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
-from penstock.operations.definitions_start import DefinitionsFile, import_files_steps
 from penstock.operations.users import replace_file_users
-from penstock.server.definitions_files import read_definitions
 from penstock.server.event_loop import EventLoop
 from penstock.server.record_log import RecordLog
 from penstock.server.socket_transport import attach
@@ -49,6 +47,9 @@ from penstock.settings.start import NO_LOG
 from penstock.settings.table import BROKER
 from penstock.store.directory import DataDirectory
 from penstock.version import VERSION
+
+if TYPE_CHECKING:
+    from penstock.operations.definitions_start import DefinitionsFile
 
 NOT_BEGUN: Final = "the broker has no event loop yet: start it with `async with broker:`, or `await broker.start()`"
 LEAVE_S: Final = 5.0
@@ -156,6 +157,8 @@ class Shard:
         path = self.settings.definitions
         if path is None:
             return
+        from penstock.server.definitions_files import read_definitions
+
         event_loop = self.event_loop
         event_loop.readiness.obstacle = "the definitions are being imported"
         files = await asyncio.to_thread(read_definitions, Path(path))
@@ -319,6 +322,8 @@ class Shard:
 
 def _imported(driver: BrokerDriver, files: list[DefinitionsFile], done: asyncio.Future[str]) -> Steps[None]:
     """Import files of definitions; the result is the reason of a refusal, or empty."""
+    from penstock.operations.definitions_start import import_files_steps
+
     problem = "the import of the definitions broke off; the log has more"
     try:
         yield from import_files_steps(driver, files)

@@ -15,6 +15,7 @@ from penstock.settings.kind import (
     MILLISECONDS_MOST,
     NO_NONE,
     NUMBER_MOST,
+    Age,
     Choices,
     Flag,
     Kind,
@@ -158,12 +159,17 @@ TIMEOUT: Final = MILLISECONDS.but(least=1, zero="leaves no time to acknowledge; 
 SECONDS: Final = Number("s", most=MILLISECONDS_MAX / 1000, whole=False, none=math.inf,
                         values="seconds, `5s`, `30min`; 0 and `none`: for ever")
 PERIOD: Final = SECONDS.but(above=True, none=NO_NONE, values="seconds, `5s`, more than 0")
+ALARM: Final = SECONDS.but(values="seconds, `5s`, `30min`; 0 and `none`: no alarm")
+ALARM_DELAY: Final = MILLISECONDS.but(least=1, zero="would raise it always; use none for no alarm",
+                                      values="milliseconds, `5s`, from 1; or `none`")
 RATE: Final = Number(whole=False, above=True, none=NO_RATE, values="a second, more than 0; or `none`",
                      zero="would stop it for ever; use `penstock block`, or unset the rate")
 RATE_BYTES: Final = RATE.but(unit="bytes")
 BURST: Final = Number(least=1, values="from 1")
 BURST_BYTES: Final = BURST.but(unit="bytes")
 LIMIT: Final = Number(least=1, none=NUMBER_MAX, values="from 1, or `none`")
+AGE: Final = Age(math.inf, "`7D`, `12h`, `30m`, or `none`")
+SEGMENT: Final = Number("bytes", 1, none=NO_NONE, values="bytes, `500MB`, from 1")
 WINDOW: Final = Number("bytes", none=UNBOUNDED, values="bytes; 0: one message; -1 and `none`: unbounded")
 """As Artemis' consumerWindowSize."""
 CREDIT_WINDOW: Final = WINDOW.but(none=NUMBER_MAX)
@@ -194,8 +200,21 @@ HOLD_DEADLINE_S: Final = 25.0
 CREDIT_WINDOW_MESSAGES: Final = 1000
 CREDIT_WINDOW_BYTES: Final = 1_048_576
 """Window of a link that publishes to a queue."""
+SEGMENT_BYTES: Final = 500_000_000
+"""RabbitMQ's default size of a stream's segment."""
 CREDIT_IDLE_S: Final = 0.1
 """Seconds without a message after which a sender's credit is idle."""
+ALARM_GATE_CLOSED_S: Final = 300.0
+"""Seconds after which a closed gate raises an alarm."""
+ALARM_DEFAULTS: Final[dict[str, object]] = {
+    "alarm-disk-low": "5%",
+    "alarm-certificate": 2_592_000,
+    "alarm-loop": 1000,
+    "alarm-clear": 30,
+}
+"""Thresholds of alarms that only the broker has: 5 % of the file system, 30 days, a second, half a minute."""
+BOTH: Final = "queue stream"
+"""Types of a setting that applies to streams as to other queues."""
 WITHOUT_FIELD: Final = "without a field"
 """Default of a setting that is resolved together with other settings."""
 
@@ -224,6 +243,8 @@ class Setting:
     other: str = ""
     minus: bool = False
     """True if -1 means none under the own name, as under the equivalent name of Artemis or RabbitMQ."""
+    types: str = "queue"
+    """Types of queues with the setting: `queue` for all except streams, `stream`, or both."""
     smallest: bool = False
     """True for a limit of which the smallest of an argument and policies applies (rabbit_policies.erl)."""
 
@@ -274,14 +295,18 @@ SETTINGS: Final = (
     Setting("resume-percent", PERCENT, "queue address vhost broker", "the resume as a share of the capacity",
             qpid="default-flow-resume-threshold=0 flow_resume_threshold=0", java="queue.queueFlowResumeLimit"),
     Setting("max-length", COUNT, "queue", "RabbitMQ's limit of ready messages", smallest=True),
-    Setting("max-length-bytes", BYTES, "queue", "RabbitMQ's limit of the bytes of ready messages", smallest=True),
+    Setting("max-length-bytes", BYTES, "queue", "RabbitMQ's limit of the bytes of ready messages", smallest=True,
+            types=BOTH),
+    Setting("max-age", AGE, "queue", "age at which a stream drops a segment", math.inf, smallest=True, types="stream"),
+    Setting("stream-max-segment-size-bytes", SEGMENT, "queue", "most bytes of a segment of a stream",
+            SEGMENT_BYTES, types="stream"),
     Setting("overflow", OVERFLOW, "queue address", "what happens at the capacity", qpid="qpid.policy_type",
             java="overflowPolicy x-qpid-overflow-policy", artemis="address-full-policy"),
     Setting("page-limit-messages", COUNT, "queue", "most messages that a paging queue has on the disk", minus=True),
     Setting("page-limit-bytes", BYTES, "queue", "most bytes of them", minus=True),
     Setting("page-full-policy", PAGE_FULL, "queue", "what happens at that limit"),
     Setting("hold-deadline", SECONDS, "queue vhost broker", "how long a publish may wait for a gate", HOLD_DEADLINE_S,
-            other="broker:hold-deadline-s"),
+            other="broker:hold-deadline-s", types=BOTH),
     Setting("message-ttl", MILLISECONDS, "queue", "age at which a message expires", math.inf, smallest=True),
     Setting("expires", EXPIRES, "queue", "time without use after which the queue is deleted", math.inf, smallest=True),
     Setting("delivery-limit", COUNT, "queue", "how often a message may be redelivered; -1 is no limit", NOT_SET,
@@ -294,33 +319,36 @@ SETTINGS: Final = (
     Setting("dead-letter-strategy", STRATEGY, "queue",
             "whether a dead letter without room is lost at the hold deadline, or waits", AT_MOST_ONCE),
     Setting("consumer-timeout", TIMEOUT, "queue consumer vhost broker",
-            "time in which a delivery must be acknowledged", 1800.0, smallest=True),
+            "time in which a delivery must be acknowledged", 1800.0, smallest=True, types=BOTH),
     Setting("consumer-window-bytes", WINDOW, "queue consumer", "most unsettled bytes of a consumer", UNBOUNDED,
-            artemis="default-consumer-window-size=-1 consumerWindowSize=-1", minus=True),
-    Setting("consumer-window-adaptive", SWITCH, "queue", "whether the window follows the consumer's pace", False),
-    Setting("consumer-window-min", BURST, "queue", "least messages of an adaptive window", 1),
-    Setting("consumer-window-max", LIMIT, "queue", "most messages of an adaptive window", NUMBER_MAX),
+            artemis="default-consumer-window-size=-1 consumerWindowSize=-1", minus=True, types=BOTH),
+    Setting("consumer-window-adaptive", SWITCH, "queue", "whether the window follows the consumer's pace", False,
+            types=BOTH),
+    Setting("consumer-window-min", BURST, "queue", "least messages of an adaptive window", 1, types=BOTH),
+    Setting("consumer-window-max", LIMIT, "queue", "most messages of an adaptive window", NUMBER_MAX, types=BOTH),
     Setting("consumer-max-rate", RATE, "queue consumer", "most messages a second to a consumer", NO_RATE,
-            artemis="consumerMaxRate=-1", minus=True),
+            artemis="consumerMaxRate=-1", minus=True, types=BOTH),
     Setting("slow-consumer-rate", RATE, "queue consumer", "rate of settled messages below which a consumer is slow",
-            NO_RATE, artemis="slow-consumer-threshold=-1", minus=True),
+            NO_RATE, artemis="slow-consumer-threshold=-1", minus=True, types=BOTH),
     Setting("slow-consumer-period", PERIOD, "queue consumer", "period of that rate", 5.0,
-            artemis="slow-consumer-check-period"),
-    Setting("slow-consumer-policy", SLOW, "queue consumer", "what happens to a slow consumer", "notify"),
-    Setting("cursor-max-lag-messages", LIMIT, "queue", "most messages that a cursor may be behind", NUMBER_MAX),
-    Setting("cursor-max-lag-bytes", QUOTA, "queue", "most bytes that a cursor may be behind", NUMBER_MAX),
-    Setting("cursor-max-lag-age", SECONDS, "queue", "greatest age of the next message of a cursor", math.inf),
-    Setting("cursor-max-lag-policy", LAG, "queue", "what happens to a cursor beyond", "tell"),
+            artemis="slow-consumer-check-period", types=BOTH),
+    Setting("slow-consumer-policy", SLOW, "queue consumer", "what happens to a slow consumer", "notify", types=BOTH),
+    Setting("cursor-max-lag-messages", LIMIT, "queue", "most messages that a cursor may be behind", NUMBER_MAX,
+            types=BOTH),
+    Setting("cursor-max-lag-bytes", QUOTA, "queue", "most bytes that a cursor may be behind", NUMBER_MAX, types=BOTH),
+    Setting("cursor-max-lag-age", SECONDS, "queue", "greatest age of the next message of a cursor", math.inf,
+            types=BOTH),
+    Setting("cursor-max-lag-policy", LAG, "queue", "what happens to a cursor beyond", "tell", types=BOTH),
     Setting("cursor-expires", SECONDS, "queue", "time without a reader after which a cursor of the queue is deleted",
-            math.inf),
+            math.inf, types=BOTH),
     Setting("credit-window-messages", BURST, "queue broker link", "most credit of a link that publishes",
-            CREDIT_WINDOW_MESSAGES, artemis="amqpCredits"),
+            CREDIT_WINDOW_MESSAGES, artemis="amqpCredits", types=BOTH),
     Setting("credit-window-bytes", CREDIT_WINDOW, "queue broker link", "most bytes for which it has credit",
-            CREDIT_WINDOW_BYTES, artemis="producerWindowSize=-1", minus=True),
+            CREDIT_WINDOW_BYTES, artemis="producerWindowSize=-1", minus=True, types=BOTH),
     Setting("credit-idle", SECONDS, "queue broker link", "time without a message after which its credit is set aside",
-            CREDIT_IDLE_S),
+            CREDIT_IDLE_S, types=BOTH),
     Setting("auto-create", SWITCH, "queue", "whether a link of AMQP 1.0 creates the queue that it names", False,
-            artemis="auto-create-queues"),
+            artemis="auto-create-queues", types=BOTH),
     Setting("rate-messages", RATE, "address user connection producer link", "most messages a second",
             artemis="producer:producerMaxRate=-1"),
     Setting("rate-bytes", RATE_BYTES, "address user connection producer link", "most bytes a second"),
@@ -339,6 +367,14 @@ SETTINGS: Final = (
     Setting("min-disk-free", FREE, "broker", "space of the file system that stays free",
             java="store.filesystem.maxUsagePercent=0", artemis="max-disk-usage=-1",
             other="disk_free_limit disk_free_limit.absolute"),
+    Setting("alarm-gate-closed", ALARM, "queue vhost broker", "time after which a closed gate raises an alarm",
+            ALARM_GATE_CLOSED_S),
+    Setting("alarm-oldest", ALARM, "queue vhost broker", "age of the oldest ready message that raises an alarm",
+            math.inf),
+    Setting("alarm-disk-low", FREE, "broker", "space before a gate of the disk closes, below which an alarm is raised"),
+    Setting("alarm-certificate", PERIOD, "broker", "time before a certificate ends, from which an alarm is raised"),
+    Setting("alarm-loop", ALARM_DELAY, "broker", "delay of the event loop that raises an alarm"),
+    Setting("alarm-clear", PERIOD, "broker", "time for which a condition must be gone before its alarm is cleared"),
 )
 # fmt: on
 """All settings, in the order of the documentation."""
@@ -356,6 +392,10 @@ windows and idle time of credit those of every queue.
 """
 OURS: Final = tuple(SCOPES["queue"])
 """Arguments of a queue.declare, by the broker's own names."""
+OF_STREAMS: Final = tuple(setting.name for setting in SETTINGS if setting.types == "stream")
+"""Settings of streams alone."""
+FOR_STREAMS: Final = frozenset(setting.name for setting in SETTINGS if "stream" in setting.types.split())
+"""Settings that apply to streams."""
 WITH_FIELD: Final = tuple(setting for setting in SETTINGS if setting.default is not WITHOUT_FIELD)
 """The settings of queues that each have a field of their own."""
 CONSUMERS: Final = tuple(setting for setting in SETTINGS if "consumer" in setting.scopes.split())

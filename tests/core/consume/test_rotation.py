@@ -267,6 +267,16 @@ def test_consumer_cancelled_while_waiting_delays_no_other_consumer() -> None:
     assert peer.held == 0
 
 
+def test_next_single_active_consumer_gets_messages_after_a_cancel() -> None:
+    bench, first = Bench("q", **{"x-single-active-consumer": True}), Peer()
+    bench.put("q", 3)
+    bench.consume(first, "q", tag="a", window=1)
+    bench.consume(Peer(), "q", tag="b", window=1)
+    assert bench.delivered() == ["a"]
+    bench.broker.cancel(first, "a")
+    assert bench.delivered() == ["b"], "without any other event"
+
+
 def test_shared_prefetch_holds_consumers_without_acknowledgements_uncounted() -> None:
     bench, peer = Bench("a", "b"), Peer()
     peer.credit.window = 1

@@ -643,7 +643,7 @@ class Queue(GateOwner):
         self.recheck_on_settle = self.deleted or not self.gate.open or has_line
         paging = False
         if self.pager is not None:
-            paging = self.pager.messages > 0
+            paging = self.pager.messages > 0 or self.pager.retains
             self.recheck_on_settle = self.recheck_on_settle or paging or self.pager.finish_reported
             self.pager.request_pages()
         self.fast_path_max_messages = self.fast_path_max_bytes = NO_FAST_PATH

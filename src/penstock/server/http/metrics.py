@@ -78,6 +78,7 @@ class FigureSource:
         figures.turns = driver.scheduler.turn_times.seconds
         figures.long_entries = driver.scheduler.entries.view()
         figures.jobs, figures.jobs_ended = driver.jobs.counts(), driver.jobs.ended
+        figures.alarms, figures.hook = driver.alarms.counts(), driver.alarms.listener.fates()
         figures.connections_opened = driver.connected
         if driver.tracer is not None:
             figures.spans = driver.tracer.collector.exported(), driver.tracer.collector.dropped()

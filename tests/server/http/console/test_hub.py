@@ -24,6 +24,7 @@ async def test_watchers_share_a_map_computed_only_for_watchers() -> None:
         shown = json.loads(event.partition(b"data: ")[2])
         assert [each["name"] for each in shown["queues"]] == ["orders"]
         assert shown["node"]["name"] == broker.driver.name
+        assert shown["node"]["alarms"]["count"] == len(shown["node"]["alarms"]["first"])
         assert queue.counters.last_look is not None, "its arrivals are sampled"
         first.leave()
         second.leave()

@@ -11,6 +11,7 @@ from typing import Final
 
 from penstock.access.rules import Rules
 from penstock.describe.flow_map import FlowMap
+from penstock.describe.list_kinds import seen_vhosts
 from penstock.flow.pool import PoolHolder
 from penstock.flow.work import Steps
 from penstock.logs.ids import INTERNAL_ERROR
@@ -26,6 +27,10 @@ OF_USER_MOST: Final = 8
 """Most streams of events of one user: consoles that it has open."""
 
 
+ALARMS_SHOWN: Final = 20
+"""Raised alarms in one map; the others are counted."""
+
+
 class Channel:
     """Maps of what one set of users may see, with its watchers."""
 
@@ -37,6 +42,7 @@ class Channel:
         self.newest = b""
         """That map as an event."""
         self.watchers = 0
+        self._rules = rules
         self._map = FlowMap(hub.event_loop.driver, rules, hub.event_loop.driver.recorder is None)
         self._waiting: list[asyncio.Future[None]] = []
         """Watchers that wait for the next map."""
@@ -90,7 +96,7 @@ class Channel:
         """Return the next map as JSON."""
         answer = yield from self._map.steps()
         broker = self.hub.event_loop.driver.broker
-        whole = {"at": round((broker.now + broker.wall_offset) * 1000), "node": self.hub.node(), **answer}
+        whole = {"at": round((broker.now + broker.wall_offset) * 1000), "node": self.hub.node(self._rules), **answer}
         return (yield from text_steps(whole, broker.work))
 
 
@@ -130,13 +136,16 @@ class Hub:
         for channel in list(self.channels.values()):
             channel.wake()
 
-    def node(self) -> dict[str, object]:
-        """Return the node: its name, version and alarms."""
+    def node(self, rules: Rules | None) -> dict[str, object]:
+        """Return the node: its name, version, and the alarms that a user with these rules may see (None: all)."""
         driver = self.event_loop.driver
+        alarms = driver.alarms.rows()
+        if rules is not None:
+            hosts: list[object] = [None, *[each.name for each in seen_vhosts(driver, rules)]]
+            alarms = [row for row in alarms if row["vhost"] in hosts]
         return {
             "name": driver.name,
             "version": driver.version,
             "uptime_s": round(self.event_loop.loop.time() - self.event_loop.started),
-            "memory_alarm": driver.memory_alarm(),
-            "disk_alarm": driver.disk_alarm(),
+            "alarms": {"count": len(alarms), "first": alarms[:ALARMS_SHOWN]},
         }

@@ -70,6 +70,7 @@ function showHead() {
     h("span", { class: "brand" }, "Penstock"),
     user ? h("nav", { "aria-label": "Pages" }, h("ul", {}, links)) : null,
     h("div", { class: "right" },
+      user ? h("a", { id: "alarms", class: "bad-text", href: "#/overview" }, alarmText()) : null,
       user ? h("span", { id: "live", class: "quiet" }, liveText()) : null,
       button(dark ? "Light" : "Dark", switchTheme, { "aria-label": dark ? "Use light colours" : "Use dark colours" }),
       user ? button(`Log out ${user.name}`, leave) : null));
@@ -79,6 +80,16 @@ function showHead() {
 
 function liveText() {
   return { live: "live", lost: "not connected", refused: "without events", new: "connecting" }[live.state];
+}
+
+function alarmText() {
+  const raised = live.map?.node.alarms?.count ?? 0;
+  return raised ? `${raised} ${raised === 1 ? "alarm" : "alarms"}` : "";
+}
+
+function showAlarms() {
+  const place = document.getElementById("alarms");
+  if (place && place.textContent !== alarmText()) place.textContent = alarmText();
 }
 
 function showState() {
@@ -144,6 +155,7 @@ async function begin() {
 
 function onMap(map) {
   take(map);
+  showAlarms();
   page?.update?.(map);
 }
 

@@ -59,10 +59,11 @@ function update(map) {
     card("Connections", count(t.connections), `${count(t.channels)} channels`),
     card("Consumers", count(t.consumers)));
   if (state.span === "live") plot();
-  const found = [];
-  if (map.node.memory_alarm) found.push("The gate of the node's memory is closed: nobody may publish until messages are consumed.");
-  if (map.node.disk_alarm) found.push("A gate of the disk is closed: nobody may publish what is to be stored.");
-  replace(state.alarms, found.map((text) => h("p", { class: "card bad-text" }, text)));
+  const { count: raised, first } = map.node.alarms;
+  const found = first.map((each) => h("p", { class: "card" }, h("strong", { class: "bad-text" }, `${each.severity}: ${each.kind}`),
+    `${each.vhost ? `, vhost ${each.vhost}` : ""}, for ${seconds(each.for_s)}: ${each.text}; ${each.action}`));
+  if (raised > first.length) found.push(h("p", { class: "card bad-text" }, `and ${count(raised - first.length)} more alarms`));
+  replace(state.alarms, found);
 }
 
 // What users without the tag monitoring see: no events, and only what is theirs.

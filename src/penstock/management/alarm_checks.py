@@ -1,0 +1,288 @@
+"""Checks for alarms: a round over the node, its gates and its queues each second, in slices of a turn.
+
+The conditions are those of `why`, the health checks and the metrics: gates, the disk, certificates, the watches of
+cursors, and the times of turns. A slice takes the share of a chore, so 10,000 queues delay no client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from mypy_extensions import i64
+from typing_extensions import override
+
+from penstock.core.gates.disk import QuotaGate
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.table import SettingsTable
+from penstock.describe.gate import text_of
+from penstock.describe.table import field_at
+from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
+from penstock.flow.work import Chore
+from penstock.management.alarms import (
+    CERTIFICATE,
+    CURSOR,
+    DISK_FULL,
+    DISK_LOW,
+    GATE,
+    HELD,
+    LOOP,
+    MEMORY,
+    OLDEST,
+    RECENT_S,
+    STORE,
+    Alarms,
+)
+from penstock.management.node import Node
+from penstock.management.why import advice
+from penstock.settings.table import ALARM_DEFAULTS, ALARM_GATE_CLOSED_S, BROKER, BY_NAME, SettingValue
+from penstock.texts import counted
+
+LISTED_AT_ONCE: Final = 512
+"""Queues listed at once."""
+QUEUES_A_UNIT: Final = 4
+"""Queues in their usual state that are checked for one unit of work."""
+SLICE: Final = 500
+"""Most units of work of a slice."""
+FOUND_WORK: Final = 20
+"""Units of work to describe a condition that holds."""
+DAY_S: Final = 86_400.0
+
+
+class AlarmThresholds:
+    """Thresholds of alarms that only the broker has, and the defaults of others."""
+
+    def __init__(self, table: SettingsTable) -> None:
+        values = table.resolve(BROKER, "")
+        self.gate_closed_s: float = _seconds(values, "alarm-gate-closed", ALARM_GATE_CLOSED_S)
+        self.certificate_s: float = _seconds(values, "alarm-certificate", _default("alarm-certificate"))
+        self.loop_s: float = _seconds(values, "alarm-loop", _default("alarm-loop") / 1000)
+        self.clear_s: float = _seconds(values, "alarm-clear", _default("alarm-clear"))
+        self.disk_bytes: i64 = 0
+        """Space that raises an alarm; 0 for none."""
+        self.disk_percent: float = 0.0
+        """The space in percent of the file system, if it was set as a percentage."""
+        low = values.get("alarm-disk-low")
+        if low is None:
+            self.disk_percent = 5.0
+        elif low.text == "%":
+            self.disk_percent = low.real
+        elif not low.none:
+            self.disk_bytes = low.number
+
+    def disk_low(self, total: i64) -> i64:
+        """Return the space below which an alarm is raised, on a file system of this size (0 if unknown)."""
+        if self.disk_percent == 0.0:
+            return self.disk_bytes
+        return i64(int(total) * round(self.disk_percent * 100) // 10_000)
+
+
+def _default(name: str) -> float:
+    value = ALARM_DEFAULTS[name]
+    assert isinstance(value, int)
+    return float(value)
+
+
+def _seconds(values: dict[str, SettingValue], name: str, otherwise: float) -> float:
+    value = values.get(name)
+    if value is None:
+        return otherwise
+    seconds = BY_NAME[name].resolved(value)
+    assert isinstance(seconds, (int, float))
+    return float(seconds)
+
+
+class AlarmChecks(Chore):
+    """Checks of one broker. `tick` begins a round each second, unless the previous round is still going."""
+
+    def __init__(self, node: Node, alarms: Alarms) -> None:
+        super().__init__()
+        self.node = node
+        self.alarms = alarms
+        self._thresholds = AlarmThresholds(node.broker.table)
+        self._running: bool = False
+        self._vhosts: list[str] = []
+        self._gates: list[Gate] = []
+        """Gates other than of queues that this round has yet to check."""
+        self._queues: list[Queue] = []
+        self._roll: Iterator[list[Queue]] = iter(())
+        """Queues that this round has yet to check, and the rest of their virtual host."""
+
+    # Rounds
+
+    def tick(self) -> None:
+        """Begin a round; called each second."""
+        if not self._running:
+            self._running = True
+            self._begin()
+            self.node.broker.turns.chores.add(self)
+
+    def check(self) -> None:
+        """Do a whole round at once."""
+        self.tick()
+        while self._running:
+            self.work(UNLIMITED, self.node.broker.now)
+
+    @override
+    def has_more(self) -> bool:
+        return self._running
+
+    def work(self, most: i64, now: float) -> i64:
+        """Check some gates and queues, for at most `SLICE` units; returns the units of work."""
+        units: i64 = 0
+        if most > SLICE:
+            most = SLICE
+        while units < most and self._running:
+            if self._gates:
+                units += self._check_gate(self._gates.pop(), self._thresholds.gate_closed_s)
+            elif self._queues:
+                units += self._check_queues(most - units)
+                if not self._queues:
+                    self._queues = next(self._roll, self._queues)
+            elif self._vhosts:
+                vhost = self.node.broker.vhosts.get(self._vhosts.pop())
+                if vhost is not None:
+                    self._roll = vhost.roll.parts(LISTED_AT_ONCE)
+                    self._queues = next(self._roll, self._queues)
+                units += len(self._queues) // 100 + 1
+            else:
+                self.alarms.end_round(self._thresholds.clear_s)
+                self._running = False
+        return units
+
+    def _begin(self) -> None:
+        broker = self.node.broker
+        self._thresholds = AlarmThresholds(broker.table)
+        self.alarms.begin_round()
+        self._check_disk()
+        memory = broker.gates.memory
+        if memory is not None and not memory.gate.open:
+            self.alarms.find(MEMORY, "", "memory", text_of(memory.gate).reason(memory.gate, broker.now))
+        self._check_certificates()
+        self._check_cursors()
+        self._check_refusals()
+        self._check_loop()
+        gates = broker.gates
+        self._gates = [each.gate for each in gates.vhosts.values()]
+        self._gates += [each.gate for each in gates.depths.values()]
+        self._gates += [each.gate for each in gates.operator_gates.values()]
+        self._vhosts = list(broker.vhosts)
+
+    # The node
+
+    def _check_disk(self) -> None:
+        broker = self.node.broker
+        disk = broker.gates.disk
+        if broker.journal is None:
+            return
+        for gate in disk.gates():
+            if not gate.open:
+                kind = STORE if gate is disk.fault.gate else DISK_FULL
+                vhost = text_of(gate).vhost(gate) or ""
+                self.alarms.find(kind, vhost, _subject_of(gate), text_of(gate).reason(gate, broker.now))
+        unwritten: i64 = 0 if disk.backlog is None else disk.backlog.unwritten()
+        room = disk.room
+        if room is not None and room.gate.open and disk.free != UNLIMITED:
+            left = disk.free - disk.needed - unwritten - room.recheck_at()
+            if left < self._thresholds.disk_low(room.total):
+                text = f"the disk has {int(left):,} bytes left until publishers wait for min-disk-free"
+                self.alarms.find(DISK_LOW, "", _subject_of(room.gate), text)
+        quotas: list[QuotaGate | None] = [disk.quota, *[usage.quota for usage in disk.vhosts.values()]]
+        for quota in quotas:
+            if quota is not None and quota.gate.open and quota.bytes > quota.underfull:
+                of = f" of vhost {quota.vhost}" if quota.vhost else ""
+                text = f"the store{of} has {int(quota.bytes):,} bytes; publishers wait above {int(quota.overfull):,}"
+                self.alarms.find(DISK_LOW, quota.vhost, _subject_of(quota.gate), text)
+
+    def _check_certificates(self) -> None:
+        broker = self.node.broker
+        wall = broker.now + broker.wall_offset
+        for file, name, ends in self.node.certificates.ends():
+            left = ends - wall
+            if left <= self._thresholds.certificate_s:
+                day = datetime.fromtimestamp(ends, UTC).date().isoformat()
+                when = f"ends in {left / DAY_S:.0f} days, on {day}" if left > 0 else f"has ended on {day}"
+                text = f"certificate '{file}'{f' for {name}' if name else ''} {when}"
+                self.alarms.find(CERTIFICATE, "", f"certificate {name or file}", text)
+
+    def _check_cursors(self) -> None:
+        for cursor, queue, clause in self.node.control.ranges.behind():
+            subject = f"cursor {cursor} of queue {queue.name}"
+            action = f"start the reader of the cursor, or `penstock cursors delete {cursor}`"
+            self.alarms.find(CURSOR, queue.vhost, subject, f"{subject} is {clause}", action)
+
+    def _check_refusals(self) -> None:
+        now = self.node.broker.now
+        for key, refusals in list(self.alarms.refusing.items()):
+            if now - refusals.last > RECENT_S:
+                del self.alarms.refusing[key]
+                continue
+            were = "publish was" if refusals.count == 1 else "publishes were"
+            text = f"{int(refusals.count):,} {were} refused at the hold deadline by {key[1]}"
+            self.alarms.find(HELD, key[0], key[1], text, advice(refusals.gate))
+
+    def _check_loop(self) -> None:
+        limit, late_s = self._thresholds.loop_s, self.alarms.late_s()
+        longest = field_at(self.node.turns_view(), "recent.ms")
+        turn_s = longest / 1000 if isinstance(longest, (int, float)) else 0.0
+        if max(turn_s, late_s) >= limit:
+            text = (
+                f"the event loop was busy for {turn_s:.1f} s at once"
+                if turn_s >= late_s
+                else (f"the event loop ran {late_s:.1f} s late, and not because of a turn")
+            )
+            self.alarms.find(LOOP, "", "event loop", text)
+
+    # Gates and queues
+
+    def _check_gate(self, gate: Gate, closed_s: float) -> i64:
+        """Check a gate other than of the disk or the memory, which have kinds of their own."""
+        now, since = self.node.broker.now, gate.stats.since
+        if since is None or now - since < closed_s:
+            return 1
+        words = text_of(gate)
+        vhost, name = words.vhost(gate) or "", words.name(gate)
+        if not self.alarms.wants(GATE, vhost, name):
+            return 1
+        self.alarms.find(GATE, vhost, name, words.reason(gate, now), advice(gate))
+        return FOUND_WORK
+
+    def _check_queues(self, most: i64) -> i64:
+        """Check some of the listed queues."""
+        units: i64 = 0
+        usual: i64 = 0
+        queues = self._queues
+        while queues and units < most:
+            queue = queues.pop()
+            gate = queue.gate
+            settings = queue.settings
+            if queue.deleted or (gate.open and settings.alarm_oldest_s == NEVER):
+                usual += 1
+                if usual == QUEUES_A_UNIT:
+                    usual = 0
+                    units += 1
+                continue
+            units += self._check_gate(gate, settings.alarm_gate_closed_s)
+            if settings.alarm_oldest_s != NEVER:
+                units += self._check_oldest(queue, settings.alarm_oldest_s)
+        return units + 1
+
+    def _check_oldest(self, queue: Queue, oldest_s: float) -> i64:
+        """Check the age of the oldest ready message of a queue."""
+        age = queue.oldest_age_s(self.node.broker.now)
+        if age < oldest_s:
+            return 1
+        subject = text_of(queue.gate).name(queue.gate)
+        if not self.alarms.wants(OLDEST, queue.vhost, subject):
+            return 1
+        text = f"{subject}: the oldest of {counted(int(queue.waiting()), 'ready message')} is {age:,.0f} s old"
+        action = f"`penstock why {queue.name}`; start consumers, or more of them"
+        self.alarms.find(OLDEST, queue.vhost, subject, text, action)
+        return FOUND_WORK
+
+
+def _subject_of(gate: Gate) -> str:
+    return f"disk {gate.name}"
