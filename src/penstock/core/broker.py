@@ -261,7 +261,7 @@ class Broker(Dispatcher):
         """
         queue = consumer.queue
         bars = queue.pager is not None or consumer.scan is not None or consumer.exclusive or is_grouped(queue)
-        if queue.cursors and bars:
+        if queue.cursors and bars and not queue.features.type.retains:
             raise ResourceLocked(
                 f"queue '{queue.name}' is read by {reader_of(queue)}; browsers, exclusive consumers, consumers with "
                 "selectors and those of a queue that pages, or has groups, must wait until the cursor is deleted"
