@@ -157,8 +157,8 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
         "line 18: policy 'bad'": "message-ttl must be milliseconds from 0 (such as 30min), or none, not -5",
         "line 4: exchange 'history'": "unknown exchange type 'x-recent-history'; known are direct, fanout, topic, "
         "headers, x-consistent-hash, x-modulus-hash, x-random and x-delayed-message",
-        "line 8: queue 'events'": "queue 'events': x-queue-type=stream is not supported; a cursor reads a queue again "
-        "and again (docs/spark.md)",
+        "line 8: queue 'events'": "queue 'events': a stream needs a data directory, and this broker keeps "
+        "everything in memory; start it with --data",
         "line 13: binding from exchange 'history' to queue 'orders' by '#'": "exchange 'history' is skipped",
         "line 14: binding from exchange 'orders' to queue 'events' by 'eu.*'": "queue 'events' is skipped",
     }  # fmt: skip

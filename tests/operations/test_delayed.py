@@ -12,7 +12,7 @@ from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import AccessRefused
+from penstock.errors import AccessRefused, PreconditionFailed
 from penstock.operations.delayed import ACTED_AT_ONCE
 from penstock.protocols.amqp091.content_frames import body_of
 from tests.support.access_of import access_of
@@ -116,3 +116,20 @@ def test_message_that_waits_for_a_retry_is_listed_with_its_failures(driver: Brok
     assert (row["id"], row["failures"]) == ("r1", 1)
     assert Asker(driver, "others").ask("message.send-now", queue="q", id="r1")["messages"] == 1
     assert int(queue.waiting()) == 1
+
+
+def test_publish_by_path_with_the_header_is_delayed(driver: BrokerDriver) -> None:
+    queue = delayed(driver)
+    vhost = driver.broker.vhosts["/"]
+    vhost.declare_exchange("later", "x-delayed-message", {"x-delayed-type": "fanout"}, False, False, False)
+    vhost.bind("later", queue, None, "", {})
+    fields = {
+        "name": "later", "properties": {"headers": {"x-delay": 5000}}, "routing_key": "", "payload": "x",
+        "payload_encoding": "string",
+    }  # fmt: skip
+    access = access_of(driver.broker)
+    assert ask(driver, "POST /exchanges/{vhost}/{name}/publish", fields, access=access) == {"routed": True}
+    assert (int(queue.delayed_messages), int(queue.waiting())) == (1, 0)
+    fields["properties"] = {"headers": {"x-delay": "soon"}}
+    with pytest.raises(PreconditionFailed, match="header x-delay is 'soon'"):
+        ask(driver, "POST /exchanges/{vhost}/{name}/publish", fields, access=access)

@@ -238,7 +238,7 @@ def test_cancelled_and_purged_delayed_messages_leave_the_store() -> None:
     life.write()
     delays = delays_of(life.queue)
     assert delays is not None
-    assert delays.cancel(delays.messages[0].sequence, 100.0)
+    assert delays.cancel(delays.messages[0], 100.0)
     life.queue.purge(100.0)
     life.at(100.1)
     life.write()
@@ -293,7 +293,7 @@ class Lives(RuleBasedStateMachine):
         delays = delays_of(self.life.queue)
         if delays is not None and delays.messages:
             message = delays.messages[-1]
-            assert delays.cancel(message.sequence, self.now)
+            assert delays.cancel(message, self.now)
             self.live.pop(bytes(message.content), None)
 
     @rule()

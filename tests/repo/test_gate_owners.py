@@ -9,6 +9,7 @@ from tests.support.source_trees import nodes_of
 SOURCES = Path("src/penstock")
 OWNERS = {
     "Queue": "core/queue",
+    "StreamQueue": "core/queue",
     "HoldRoom": "core/publish",
     "CountedDepth": "flow",
     "SharedLimit": "flow",

@@ -34,6 +34,7 @@ from penstock.settings.kind import (
     NAMES,
     OBJECT,
     TEXT,
+    Age,
     Choices,
     Flag,
     Kind,
@@ -60,6 +61,7 @@ BEYOND: Final = 10**30
 NUMBERS: Final = ("many", "", "5 parsecs", HALF, "1e30", "nan", BEYOND, math.nan, True, [], {})
 BAD: Final[dict[type[Kind], tuple[object, ...]]] = {
     Number: NUMBERS,
+    Age: (*NUMBERS, 7, "7", "7d5", "-1D", "D", "9999999999999999Y"),
     Flag: ("maybe", "", HALF, "5s", 7, BEYOND, math.nan, []),
     Choices: ("maybe not", "", HALF, 7, BEYOND, math.nan, True, []),
     Text: (HALF, 7, BEYOND, math.nan, True, [], {}),

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from penstock.core.queue.types import read_features
+from penstock.core.routing.spread import HASH_HEADER, HASH_ON, HASH_PROPERTY
 from penstock.core.settings.policies import ALTERNATE
 from penstock.core.settings.policy_reader import read_policy
 from penstock.errors import PreconditionFailed
@@ -21,7 +22,7 @@ from penstock.settings.read import (
     read_consume_arguments,
     read_priority,
 )
-from penstock.settings.without_effect import in_consumer, in_exchange, in_queue
+from penstock.settings.without_effect import OF_STREAMS, in_consumer, in_exchange, in_queue
 
 QUEUES: Final = [
     "x-expires",
@@ -140,7 +141,7 @@ KEYS: Final = [
     "target-group-size",
     "delayed-message",
 ]
-VALUES: Final[tuple[object, ...]] = (5, "drop-head", "at-least-once", True, "quorum")
+VALUES: Final[tuple[object, ...]] = (5, "drop-head", "at-least-once", True, "quorum", "7D")
 """One of them suits each name."""
 REASON: Final = "is not supported here; "
 
@@ -164,6 +165,8 @@ def fate(read: Callable[[dict[str, object]], tuple[bool, list[str]]], name: str)
 
 def of_queue(arguments: dict[str, object]) -> tuple[bool, list[str]]:
     effect = bool(read_arguments("q", arguments)) or not FEATURES.isdisjoint(arguments)
+    if not OF_STREAMS.keys().isdisjoint(arguments):
+        arguments = {**arguments, "x-queue-type": "stream"}
     read_features("q", arguments)
     return effect, in_queue(arguments)
 
@@ -175,7 +178,8 @@ def of_consumer(arguments: dict[str, object]) -> tuple[bool, list[str]]:
 
 def of_exchange(arguments: dict[str, object]) -> tuple[bool, list[str]]:
     check_exchange_arguments("e", arguments)
-    return ALTERNATE in arguments, in_exchange(arguments)
+    effect = not {ALTERNATE, HASH_HEADER, HASH_ON, HASH_PROPERTY}.isdisjoint(arguments)
+    return effect, in_exchange(arguments)
 
 
 def of_policy(definition: dict[str, object]) -> tuple[bool, list[str]]:

@@ -10,7 +10,9 @@ from penstock.settings.without_effect import (
     OF_CONSUMERS,
     OF_EXCHANGES,
     OF_QUEUES,
+    OF_STREAMS,
     SINGLE_ACTIVE,
+    STREAM_PRIORITY,
     in_consumer,
     in_exchange,
     in_queue,
@@ -22,6 +24,21 @@ def test_argument_of_a_queue_without_effect_is_taken_and_named(name: str) -> Non
     assert read_arguments("q", {name: 5}) == {}
     (sentence,) = in_queue({name: 5, "x-max-length": 5, "colour": "red"})
     assert sentence == f"argument {name} of a queue has no effect: {OF_QUEUES[name]}"
+
+
+@pytest.mark.parametrize("name", OF_STREAMS)
+def test_setting_of_streams_is_named_for_other_queues(name: str) -> None:
+    arguments: dict[str, object] = {name: "7D" if name.endswith("age") else 5}
+    assert len(read_arguments("q", arguments)) == 1
+    (sentence,) = in_queue({**arguments, "x-queue-type": "classic"})
+    assert sentence == f"argument {name} of a queue has no effect: {OF_STREAMS[name]}"
+    assert in_queue({**arguments, "x-queue-type": "stream"}) == []
+
+
+def test_offset_of_a_consumer_has_an_effect_for_streams_alone() -> None:
+    arguments = {"x-stream-offset": "first", "x-priority": 5}
+    assert in_consumer(arguments, "", True) == [STREAM_PRIORITY]
+    assert len(in_consumer(arguments)) == 1
 
 
 @pytest.mark.parametrize("name", OF_CONSUMERS)

@@ -110,6 +110,8 @@ class QueueSettings(TypedDict, total=False):
     resume_percent: SettingOfQueue
     max_length: SettingOfQueue
     max_length_bytes: SettingOfQueue
+    max_age: SettingOfQueue
+    stream_max_segment_size_bytes: SettingOfQueue
     overflow: SettingOfQueue
     page_limit_messages: SettingOfQueue
     page_limit_bytes: SettingOfQueue
@@ -123,6 +125,7 @@ class QueueSettings(TypedDict, total=False):
     dead_letter_exchange: SettingOfQueue
     dead_letter_routing_key: SettingOfQueue
     dead_letter_strategy: SettingOfQueue
+    group_by: SettingOfQueue
     consumer_timeout: SettingOfQueue
     consumer_window_bytes: SettingOfQueue
     consumer_window_adaptive: SettingOfQueue
@@ -158,6 +161,7 @@ class QueueSettings(TypedDict, total=False):
     overflowPolicy: SettingOfQueue
     x_qpid_overflow_policy: SettingOfQueue
     address_full_policy: SettingOfQueue
+    messageGroupKeyOverride: SettingOfQueue
     default_consumer_window_size: SettingOfQueue
     consumerWindowSize: SettingOfQueue
     consumerMaxRate: SettingOfQueue
@@ -176,6 +180,8 @@ class QueueSettings(TypedDict, total=False):
     x_resume_percent: SettingOfQueue
     x_max_length: SettingOfQueue
     x_max_length_bytes: SettingOfQueue
+    x_max_age: SettingOfQueue
+    x_stream_max_segment_size_bytes: SettingOfQueue
     x_overflow: SettingOfQueue
     x_page_limit_messages: SettingOfQueue
     x_page_limit_bytes: SettingOfQueue
@@ -189,6 +195,7 @@ class QueueSettings(TypedDict, total=False):
     x_dead_letter_exchange: SettingOfQueue
     x_dead_letter_routing_key: SettingOfQueue
     x_dead_letter_strategy: SettingOfQueue
+    x_group_by: SettingOfQueue
     x_consumer_timeout: SettingOfQueue
     x_consumer_window_bytes: SettingOfQueue
     x_consumer_window_adaptive: SettingOfQueue

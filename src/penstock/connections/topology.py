@@ -14,6 +14,7 @@ from penstock.connections.services import Services
 from penstock.core.broker import Broker
 from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.stream_queue import check_takes
 from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.vhost import RESERVED, VirtualHost
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
@@ -100,14 +101,15 @@ def observe_queue(asker: Asker, queue: Queue) -> None:
 def purge_queue(asker: Asker, vhost: VirtualHost, name: str, checked: bool = True) -> int:
     """Drop all ready messages; return their number. `checked`: False for a queue that needs no permission.
 
-    Raises AccessRefused (403), NotFound (404), and ResourceLocked (405) for a queue that is exclusive to another
-    connection, or that a cursor reads.
+    Raises AccessRefused (403), NotFound (404), ResourceLocked (405) for a queue that is exclusive to another
+    connection, or that a cursor reads, and NotImplementedHere (540) for a stream.
     """
     if asker.access is not None and checked:
         authorization.check_read_queue(asker.access, name)
     queue = vhost.queue(name, asker.connection)
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by {reader_of(queue)} and cannot be purged")
+    check_takes(queue, "queue.purge")
     asker.services.deliver_first(queue)
     return vhost.purge_queue(queue, asker.broker.now)
 

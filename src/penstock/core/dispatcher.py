@@ -18,8 +18,10 @@ from penstock.core.publish.credit_line import CreditLine
 from penstock.core.publish.producer_lanes import ProducerLanes
 from penstock.core.queue.cursor_state import PinnedRooms
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
+from penstock.core.queue.log_chunks import ChunkCache
 from penstock.core.queue.pager import PageRead
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.stream_log import log_of
 from penstock.core.range_plane import RangePlane
 from penstock.flow.pool import Pools
 from penstock.flow.timers import NEVER, Timers
@@ -42,6 +44,7 @@ class Dispatcher(PublishContext):
         self.work = WorkMeter()
         self.timers = Timers(self.work)
         self.page_reads = []
+        self.log_chunks = ChunkCache()
         self.credits = CreditLine()
         """Links of senders whose credit changes."""
         self.pinned_rooms = PinnedRooms()
@@ -177,6 +180,8 @@ class Dispatcher(PublishContext):
             return None  # A part of a batch would be visible.
         rotation = rotation_of(queue)
         if rotation is not None and rotation.scans > 0:
+            if queue.features.type.retains:
+                return self._streamed(queue, rotation)
             batch = self._browsed(queue, rotation)
             if batch is not None:
                 return batch
@@ -224,6 +229,21 @@ class Dispatcher(PublishContext):
         if turn is None or turn.consumer.scan is None:
             return None
         return self._scanned(browsers, turn.consumer, turn.consumer.scan, turn.room)
+
+    def _streamed(self, queue: Queue, rotation: Rotation) -> Batch | None:
+        """Take the next batch of a consumer of a stream."""
+        log = log_of(queue)
+        if log.has_news:
+            log.has_news = False
+            if queue.cursors:
+                self._effects.append(QueueChanged(queue))
+            rotation.review_unmatched()
+        if rotation.top is None:
+            return None
+        turn = next_consumer(rotation, queue, len(queue.consumers) * BATCH_MESSAGES, self.now)
+        if turn is None or turn.consumer.scan is None:
+            return None
+        return self._scanned(rotation, turn.consumer, turn.consumer.scan, turn.room)
 
     def _scanned(self, rotation: Rotation, consumer: Consumer, scan: Scan, room: i64) -> Batch | None:
         """Take the messages that a consumer finds in one slice of its scan; at the end of the queue it waits for new

@@ -159,6 +159,17 @@ class SlowConsumer(Effect):
         self.cancelled = cancelled
 
 
+class Overtaken(Effect):
+    """A consumer of a stream goes on at the first retained message, which is after its position."""
+
+    def __init__(self, consumer: Consumer, position: int, first: int, at_start: bool) -> None:
+        self.consumer = consumer
+        self.position = position
+        self.first = first
+        self.at_start = at_start
+        """True if the consumer asked for an offset that is not retained."""
+
+
 class Paging(Effect):
     """A queue begins to page messages to disk, or has no more messages there."""
 

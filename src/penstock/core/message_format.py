@@ -178,6 +178,10 @@ class MessageFormat:
         except (UnreadableContent, PreconditionFailed):
             return None
 
+    def with_offset(self, content: bytes, offset: i64) -> bytes | None:
+        """Return the content with the offset of a message of a stream; None if the format cannot carry it."""
+        return self.with_headers(content, {"x-stream-offset": int(offset)})
+
     def split(self, content: bytes) -> tuple[bytes, bytes, PropertyOctets | None] | None:
         """Return the bytes that alone decide the properties of a message, and its body; None if there are no such
         bytes.

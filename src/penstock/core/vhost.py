@@ -11,6 +11,7 @@ from penstock.access.user import MAX_QUEUES
 from penstock.content.delay import header_delay_ms
 from penstock.content.properties import answers_control, check_name
 from penstock.content.selector.fields import SelectableMessage
+from penstock.core.consume.group_scan import check_groups, regroup
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.gates.registry import Gates
 from penstock.core.journal.write_shares import WriteListener, WriteShare
@@ -25,6 +26,7 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import check, enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_roll import QueueRoll
+from penstock.core.queue.stream_queue import begin_log, make_queue
 from penstock.core.queue.types import Features, QueueType, check_flags, default_type, read_features, with_default_type
 from penstock.core.routing.declarations import (
     check_exchange,
@@ -197,8 +199,9 @@ class VirtualHost(Topology):
         self.broker.work.done += self.table.policies.work(self.name, name)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments), features.type.apply_to)
         check(name, settings, features, self.broker.journal)
+        check_groups(name, settings, features)
         check_writable(self.broker.journal, durable and owner is None)
-        queue = Queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)
+        queue = make_queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)
         queue.arguments = arguments
         queue.durable = durable
         queue.auto_delete = auto_delete
@@ -226,11 +229,14 @@ class VirtualHost(Topology):
         self._answer_queues += answers_control(queue.name)
         self.churn.queues_created += 1
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
-        if queue.settings.overflow.pages:
+        if queue.features.type.retains:
+            begin_log(self.broker, queue)
+        elif queue.settings.overflow.pages:
             enable_paging(self.broker, queue)
         self.gates.attach_queue(queue)
         self.setup_dead_lettering(queue)
         limit(self.broker, queue)
+        regroup(self.broker, queue)
         attach_retries(self.broker, queue)
         self.epoch += 1
 

@@ -25,6 +25,7 @@ from penstock.core.queue.counters import LastLook
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import closed_s, text_of
+from penstock.describe.listed import listed_unacknowledged
 from penstock.describe.lists import Best
 from penstock.describe.message_stats import Depths
 from penstock.describe.queue import QUEUE
@@ -344,7 +345,7 @@ class MapRows:
                 **row,
                 **own,
                 "bytes": int(queue.measure().bytes),
-                "unacknowledged": int(queue.unacked_messages),
+                "unacknowledged": listed_unacknowledged(queue),
                 "paged": 0 if queue.pager is None else int(queue.pager.messages),
                 "in_rate": round(in_rate, 1),
                 "out_rate": round(out_rate, 1),

@@ -15,6 +15,7 @@ from penstock.core.publish.session_counts import consumed, tally_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import ExchangeCounters
 from penstock.describe.gate import closed_s
+from penstock.describe.listed import listed_messages, listed_unacknowledged
 from penstock.flow.series import FINE, SLOT_S, TALLY_KEYS, TIERS, Series, Tally
 
 Row = dict[str, object]
@@ -76,7 +77,7 @@ class Depths:
         self.queues += 1
         if not queue.gate.open:
             self.closed += 1
-        self.messages += queue.depth_messages()
+        self.messages += listed_messages(queue)
         self.unacknowledged += queue.unacked_messages
         self.delayed += queue.delayed_messages
         self.bytes += queue.depth_bytes()
@@ -110,8 +111,8 @@ def queue_counts(queue: Queue, now: float) -> list[int]:
         int(counters.expired),
         int(counters.refused),
         int(closed_s(queue.gate, now) * 1000),
-        int(queue.depth_messages() - queue.delayed_messages),
-        int(queue.unacked_messages),
+        listed_messages(queue) - int(queue.delayed_messages),
+        listed_unacknowledged(queue),
         int(queue.depth_bytes()),
     ]
 

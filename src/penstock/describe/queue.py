@@ -14,6 +14,7 @@ from penstock.core.queue.cursor_state import CursorState, Lag, Position, holds_b
 from penstock.core.queue.delays import delays_of
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import closed_s, gate_state
+from penstock.describe.listed import listed_bytes, listed_messages, listed_ready, listed_unacknowledged
 from penstock.describe.message_stats import (
     QUEUE_COUNTERS,
     QUEUE_LEVELS,
@@ -25,6 +26,7 @@ from penstock.describe.message_stats import (
 )
 from penstock.describe.road import road_of, road_row
 from penstock.describe.session import CONSUMER, CONSUMERS_DETAILED, connection_details
+from penstock.describe.stream import stream_number, stream_row
 from penstock.describe.table import (
     ABSENT,
     DescribedNode,
@@ -129,7 +131,7 @@ def _parked(queue: Queue) -> int:
 def _paged(queue: Queue, at: Reading) -> object:
     """Return the messages on disk and their limit; None if the queue does not page."""
     pages = queue.pager
-    if pages is None:
+    if pages is None or pages.retains:
         return None
     return {**amounts(pages.messages, pages.bytes), "limit": queue.settings.page_limit.as_dict()}
 
@@ -169,11 +171,11 @@ QUEUE: Final[Table[Queue]] = Table(
     Field("node", lambda queue, at: at.node.name),
     Field("state", lambda queue, at: "running"),
     Field("policies.*", lambda queue, at: policies_of(queue.settings.policies)),
-    Field("messages", lambda queue, at: int(queue.depth_messages()), "messages", "rabbitmq_queue_messages",
+    Field("messages", lambda queue, at: listed_messages(queue), "messages", "rabbitmq_queue_messages",
            "Sum of ready and unacknowledged messages - total queue depth", COARSE),
-    Field("messages_ready", lambda queue, at: int(queue.ready_messages()), "messages",
+    Field("messages_ready", lambda queue, at: listed_ready(queue), "messages",
            "rabbitmq_queue_messages_ready", "Messages ready to be delivered to consumers", COARSE),
-    Field("messages_unacknowledged", lambda queue, at: int(queue.unacked_messages), "messages",
+    Field("messages_unacknowledged", lambda queue, at: listed_unacknowledged(queue), "messages",
            "rabbitmq_queue_messages_unacked", "Messages delivered to consumers but not yet acknowledged", COARSE),
     Field("messages_ram", lambda queue, at: int(queue.messages), "messages", "rabbitmq_queue_messages_ram",
            "Ready and unacknowledged messages stored in memory", DETAILS),
@@ -185,8 +187,9 @@ QUEUE: Final[Table[Queue]] = Table(
     Field("exclusive_consumer_tag", lambda queue, at: consumers_of(queue, 1)[0].tag if has_exclusive(queue) else None),
     Field("single_active_consumer_tag", _active_tag),
     Field("penstock.oldest_s", lambda queue, at: oldest_s(queue, at.now), "s"),
-    Field("penstock.depth", lambda queue, at: amounts(queue.depth_messages(), queue.measure().bytes)),
+    Field("penstock.depth", lambda queue, at: amounts(listed_messages(queue), listed_bytes(queue))),
     Field("penstock.paged", _paged),
+    Field("penstock.stream", stream_row),
     Field("penstock.unacknowledged", lambda queue, at: amounts(queue.unacked_messages, unacknowledged_bytes(queue))),
     Field("penstock.delayed", _delayed),
     Field("penstock.highest", lambda queue, at: amounts(*queue.highest())),
@@ -250,6 +253,14 @@ QUEUE: Final[Table[Queue]] = Table(
            "Depth as a part of the capacity, in messages or bytes, the higher one; no sample without one", DEPTHS),
     metric("penstock_queue_paged_bytes", lambda queue, at: 0 if queue.pager is None else int(queue.pager.bytes),
            "Bytes (charges) of messages on the disk only", DEPTHS),
+    metric("penstock_stream_first_offset", lambda queue, at: stream_number(queue, "first"),
+           "Offset of the oldest retained message of a stream", DEPTHS),
+    metric("penstock_stream_segments", lambda queue, at: stream_number(queue, "segments"),
+           "Segments of a stream on the disk", DEPTHS),
+    metric("penstock_stream_dropped_messages_total", lambda queue, at: stream_number(queue, "dropped"),
+           "Messages of a stream that retention has dropped", LOSSES),
+    metric("penstock_stream_consumers_overtaken_total", lambda queue, at: stream_number(queue, "overtaken"),
+           "Times that retention has overtaken a consumer of a stream", LOSSES),
     metric("penstock_queue_oldest_message_age_seconds", lambda queue, at: max(queue.oldest_age_s(at.now), 0.0),
            "Age of the oldest ready message; 0 without one", DEPTHS),
     metric("penstock_queue_gate_open", lambda queue, at: queue.gate.open,

@@ -14,6 +14,7 @@ from penstock.core.effects import (
     Drained,
     EffectHandlers,
     GateChanged,
+    Overtaken,
     Paging,
     PublishRefused,
     QueueChanged,
@@ -60,6 +61,7 @@ class Notifier:
         handlers.add(Cancelled, self._on_cancelled)
         handlers.add(Drained, self._on_drained)
         handlers.add(SlowConsumer, self._on_slow_consumer)
+        handlers.add(Overtaken, self._on_overtaken)
         handlers.add(Paging, self._on_paging)
         handlers.add(QueueChanged, self._on_queue_changed)
         return handlers
@@ -145,6 +147,9 @@ class Notifier:
     def _on_slow_consumer(self, effect: SlowConsumer) -> None:
         name = effect.consumer.session.name
         self.node.log(gate_lines.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
+
+    def _on_overtaken(self, effect: Overtaken) -> None:
+        self.node.log(gate_lines.overtaken(effect))
 
     def _on_paging(self, effect: Paging) -> None:
         self.node.log(gate_lines.paging(effect))

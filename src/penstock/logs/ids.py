@@ -243,6 +243,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "start its query with a new checkpoint",
     ),
     LogId(
+        "PST-1030",
+        WARNING,
+        "a consumer of a stream goes on at the first retained message, which is after its position",
+        "consume faster, or retain more ([streams](streams.md))",
+    ),
+    LogId(
         CLOSED_BRIEFLY,
         INFO,
         "a gate closed and opened so often that its closings are summed",

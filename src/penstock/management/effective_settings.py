@@ -8,7 +8,7 @@ from penstock.content.properties import answers_control
 from penstock.core.broker import Broker
 from penstock.core.gates.registry import MEMORY_PERCENT
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Settings, limiting
+from penstock.core.queue.queue_settings import LENGTH_BYTES, Settings, limiting
 from penstock.core.queue.types import QUEUE_TYPE
 from penstock.core.settings.limits import (
     Defaults,
@@ -21,7 +21,7 @@ from penstock.core.settings.limits import (
     opens_below,
 )
 from penstock.describe.table import or_none
-from penstock.flow.level import Level
+from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.work import Steps
 from penstock.settings.table import (
     ALARM_DEFAULTS,
@@ -30,8 +30,10 @@ from penstock.settings.table import (
     BY_NAME,
     CREDITS,
     DEFAULT,
+    FOR_STREAMS,
     JAVAS_CAPACITY,
     LENGTHS,
+    OF_STREAMS,
     PATTERN,
     POLICY,
     RATE,
@@ -96,10 +98,14 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     settings = queue.settings
     values = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     rows: list[dict[str, object]] = []
+    if queue.features.type.retains:
+        retained = None if settings.retain_bytes == UNLIMITED else int(settings.retain_bytes)
+        rows.append(_row(LENGTH_BYTES, retained, values.get(LENGTH_BYTES), "no limit"))
+        return rows + _rows_of_fields(queue, values)
     values, _ = limiting(queue.name, values)
     for unit in ("messages", "bytes"):
         rows += _thresholds(values, unit, queue, broker.defaults)
-    for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
+    for name, unit in (("max-length", "messages"), (LENGTH_BYTES, "bytes")):
         if name in values:
             row = _row(name, settings.length.as_dict()[unit], values[name], "no limit")
             rows.append({**row, "from": f"{row['from']}; of what is ready; beyond, {settings.at_length.name}"})
@@ -109,7 +115,16 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
             rows.append(_row(name, settings.page_limit.as_dict()[unit], values.get(name), "no limit"))
         full = values.get("page-full-policy")
         rows.append(_row("page-full-policy", "block" if full is None else full.text, full, "default"))
+    return rows + _rows_of_fields(queue, values)
+
+
+def _rows_of_fields(queue: Queue, values: dict[str, SettingValue]) -> list[dict[str, object]]:
+    """Return the rows of settings with a field of their own, as far as they apply to the type of the queue."""
+    settings, retains = queue.settings, queue.features.type.retains
+    rows: list[dict[str, object]] = []
     for setting in WITH_FIELD:
+        if setting.name not in FOR_STREAMS if retains else setting.name in OF_STREAMS:
+            continue
         value, otherwise = setting.shown(getattr(settings, setting.field)), "default"
         if setting.name == "delivery-limit":
             value = setting.shown(int(queue.delivery_limit()))

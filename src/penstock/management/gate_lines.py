@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.connections.log_line import LogLine
 from penstock.connections.lost_publishes import Losses
 from penstock.connections.slowed_connections import KIND, Wait
-from penstock.core.effects import Paging
+from penstock.core.effects import Overtaken, Paging
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import text_of
@@ -309,6 +309,17 @@ def slow(consumer: str, channel: str, rate: float, least: float, cancelled: bool
     end = "cancelled" if cancelled else "messages wait for it"
     text = f"Slow Consumer {consumer} : {rate:.3g} messages/s, Least : {least:g}, {end}"
     return _channel(channel, "PST-1008", text, {"consumer": consumer, "rate": rate, "least": least})
+
+
+def overtaken(effect: Overtaken) -> LogLine:
+    """Return the line of a consumer of a stream that goes on at the first retained message (PST-1030)."""
+    consumer, queue = effect.consumer, effect.consumer.queue
+    text = (
+        f"{'Offset Not Retained' if effect.at_start else 'Consumer Overtaken'} {consumer.tag} : offset "
+        f"{effect.position - 1:,} of queue '{queue.name}' in vhost '{queue.vhost}', continues at {effect.first - 1:,}"
+    )
+    fields = {"consumer": consumer.tag, "queue": queue.name, "vhost": queue.vhost, "offset": effect.position - 1}
+    return _channel(consumer.session.name, "PST-1030", text, {**fields, "first": effect.first - 1})
 
 
 def ignored(channel: str) -> LogLine:

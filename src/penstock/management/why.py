@@ -42,6 +42,7 @@ from penstock.describe.session import (
     withheld_by,
 )
 from penstock.describe.spark import held_by_lease, lease_end, lease_row, staged_line
+from penstock.describe.stream import stream_words
 from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
@@ -121,7 +122,9 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     if not shut and not blocks:
         measured = queue.measure()
         depth = amounts(measured.messages, measured.bytes)
-        if queue.pager is not None and queue.pager.messages > 0:
+        if queue.features.type.retains:
+            depth += f" not written yet; {stream_words(queue)}"
+        elif queue.pager is not None and queue.pager.messages > 0:
             depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; it blocks no producer")
     age_s = queue.oldest_age_s(now)
@@ -242,6 +245,15 @@ def _of_gate(gate: Gate, broker: Broker) -> list[str]:
         idle = "no publish is held by it now, large messages may wait" if is_of_disk else "it blocks no producer"
         return [f"{text_of(gate).reason(gate, now)}; {idle}"]
     return first_lines(lines, f"producers are blocked by {text_of(gate).name(gate)}", count=len(waiting))
+
+
+def of_address(gates: list[Gate], broker: Broker) -> list[str]:
+    """Describe the closed gates of an exchange, the producers that they block, and what they wait for."""
+    sentences: list[str] = []
+    for gate in gates:
+        if gate.in_line() or not gate.open:
+            sentences += _of_gate(gate, broker) + waits_of(gate, broker)
+    return sentences
 
 
 def _refused_of_gone(gate: Gate) -> list[str]:
@@ -448,6 +460,8 @@ def _advice_on(queue: Queue) -> str:
         return (
             f"start the reader of cursor {slowest} again; if it is gone for good, `penstock cursors delete {slowest}`"
         )
+    if queue.features.type.retains:
+        return f"the disk is slow: what is published to stream {name} waits until it is written"
     if not queue.consumers:
         return f"start a consumer of queue {name}, or drop its messages (`penstock queues purge {name}`)"
     if queue.delayed_messages == queue.depth_messages():

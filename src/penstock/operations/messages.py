@@ -29,6 +29,7 @@ from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import hides_next
+from penstock.core.queue.stream_queue import check_takes
 from penstock.describe.table import Row, plain
 from penstock.errors import HeldTooLong, NotFound, NotOnDisk, PreconditionFailed, ResourceLocked
 from penstock.flow.timers import NEVER
@@ -147,6 +148,7 @@ def _take_steps(node: Node, request: ControlRequest) -> Waits[Answer]:
     name = request.text("name")
     check_read_queue(request.access, name)
     queue = request.vhost.queue(name)
+    check_takes(queue, "basic.get")
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by {reader_of(queue)}")
     if not queue.available():
@@ -252,7 +254,7 @@ class Taking:
 
     def _take_one(self, oldest: Message) -> Message:
         queue = self.queue
-        batch = self._session.get(queue, False, self.node.broker.now)
+        batch = self._session.get(queue, False, self.node.broker.now, False)
         assert batch is not None
         if batch.waits_for_disk and queue.storage is not None:
             queue.storage.journal.require_flush()

@@ -8,6 +8,7 @@ from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, POLICYMAKER
 from penstock.access.rules import DEFAULT_EXCHANGE
 from penstock.connections.authorization import check_tag
 from penstock.connections.control_request import ControlRequest
+from penstock.core.queue.types import STREAM
 from penstock.core.settings.changes import (
     PolicyChange,
     change_policies_steps,
@@ -28,6 +29,7 @@ from penstock.operations import joins
 from penstock.operations.definitions_kinds import Definitions, Together, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
+from penstock.settings.table import OF_STREAMS
 
 FIELDS: Final[tuple[str, ...]] = ("pattern", "definition", "priority", "apply-to")
 
@@ -110,7 +112,10 @@ def _operator(request: ControlRequest) -> bool:
 
 def idle_sentence(policy: Policy) -> str:
     """Return a sentence about keys without effect and excluded types of queues; "" without any."""
-    parts = [f"it does not apply to {kind.replace('_', ' ')} because of {key}" for kind, key in policy.excluded.items()]
+    excluded = dict(policy.excluded)
+    if policy.apply_to != STREAM.apply_to and policy.values.keys().isdisjoint(OF_STREAMS):
+        excluded.pop(STREAM.apply_to, None)  # Most policies are for queues, and do not mean streams.
+    parts = [f"it does not apply to {kind.replace('_', ' ')} because of {key}" for kind, key in excluded.items()]
     if policy.idle:
         have = "has" if len(policy.idle) == 1 else "have"
         parts.insert(0, f"{', '.join(policy.idle)} {have} no effect here; kept, and exported again")

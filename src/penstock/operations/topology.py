@@ -65,7 +65,7 @@ STREAM_ARGUMENTS: Final[tuple[str, ...]] = (
 """Arguments of streams that mean nothing for a queue."""
 AS_QUEUE: Final = (
     "a stream, imported as a durable queue: an acknowledged message is gone, offsets are not kept, and a client that "
-    "declares it as a stream is refused; a cursor reads a queue again and again (docs/spark.md)"
+    "declares it as a stream is refused; without streams_as_queues it is imported as a stream"
 )
 
 
@@ -186,7 +186,7 @@ def _make_queue(node: Node, entry: Entry, value: Declared, before: Declared | No
 
 
 def queue_definitions(streams_as_queues: bool) -> Definitions:
-    """Return definitions of queues that are not exclusive; streams are refused, or become durable queues."""
+    """Return definitions of queues that are not exclusive; streams stay streams, or become durable queues."""
     return Definitions(
         Section("queues", "name", texts="name vhost type", flags="durable auto_delete", objects="arguments"),
         subject=lambda entry: f"queue '{entry.text('name')}' in vhost '{entry.text('vhost')}'",

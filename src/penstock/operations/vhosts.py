@@ -8,7 +8,7 @@ from penstock.access.permission import ADMINISTRATOR
 from penstock.access.user import EVERYTHING, STORE
 from penstock.connections.control_request import ControlRequest
 from penstock.connections.log_line import LogLine
-from penstock.core.queue.types import DEFAULT_QUEUE_TYPE, UNSUPPORTED, default_type, read_type
+from penstock.core.queue.types import DEFAULT_QUEUE_TYPE, default_type, read_type
 from penstock.core.settings.changes import drop_placed, drop_policies
 from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.describe.list_kinds import VHOSTS
@@ -158,8 +158,7 @@ def attributes_of(name: str, fields: Row) -> Row:
     kind = attributes.pop(DEFAULT_QUEUE_TYPE, kind)
     if kind not in (None, "", "undefined"):
         attributes[DEFAULT_QUEUE_TYPE] = kind
-        if not _is_unsupported(kind):
-            read_type(f"vhost '{name}'", DEFAULT_QUEUE_TYPE, kind)
+        read_type(f"vhost '{name}'", DEFAULT_QUEUE_TYPE, kind)
     tags = attributes.get("tags")
     if isinstance(tags, str):  # RabbitMQ's tools send the tags as one text.
         attributes["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
@@ -259,16 +258,6 @@ def _is_used(node: Node, vhost: VirtualHost) -> bool:
     return any(connection.vhost is vhost for connection in node.connections.values())
 
 
-def _note(value: Row) -> str:
-    kind = value.get(DEFAULT_QUEUE_TYPE)
-    return f"{DEFAULT_QUEUE_TYPE}={kind} has no effect here; kept, and exported again" if _is_unsupported(kind) else ""
-
-
-def _is_unsupported(kind: object) -> bool:
-    """Return whether a default type is a type of RabbitMQ that does not exist here, for which imports do not fail."""
-    return isinstance(kind, str) and kind in UNSUPPORTED
-
-
 def _by_path(fields: Row) -> Row:
     return {**fields, "name": fields["vhost"]}
 
@@ -287,7 +276,6 @@ DEFINITIONS: Final[Definitions] = Definitions(
     put=_put,
     check=_check,
     same=lambda node, entry, before, value: before is not None and (not value or value == before),
-    note=_note,
     undone_alone=True,
 )
 OPERATIONS: Final[tuple[Operation, ...]] = (

@@ -26,6 +26,7 @@ from penstock.core.queue.delays import prepare
 from penstock.core.queue.pager import enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import restore
+from penstock.core.queue.stream_log import log_of
 from penstock.persistence.rows import RowContext
 from penstock.persistence.settlements import MessageAudit, RowSettlements, decode_settlement
 from penstock.store.records import BodyPiece, MessageRow, QueuePosition, RowBodies
@@ -203,6 +204,9 @@ class Recovery(RowContext):
 
     def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
         """Register pages with a queue, which loads each page when needed."""
+        if queue.features.type.retains:
+            self._leave_in_log(queue, pages)
+            return
         if pages is None:
             return
         enable_paging(self.broker, queue)
@@ -214,6 +218,19 @@ class Recovery(RowContext):
             if page.number in self._row_bodies:
                 queue.pager.bodies.restore(page.number, self._row_bodies[page.number])
         queue.raise_tail(pages[-1].first + pages[-1].messages - 1)
+        queue.apply_settings(queue.settings, self.broker.now)
+
+    def _leave_in_log(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
+        """Register pages with the log of a stream."""
+        log = log_of(queue)
+        for page in [] if pages is None else pages:
+            self.messages += page.messages
+            if page.number in self._row_bodies:
+                log.bodies.restore(page.number, self._row_bodies[page.number])
+            log.restore_page(page.first, page.messages, page.size, page.number)
+            queue.raise_tail(page.first + page.messages - 1)
+        if pages is None:
+            log.next = queue.tail + 1
         queue.apply_settings(queue.settings, self.broker.now)
 
     def _delete_bodies(self) -> None:

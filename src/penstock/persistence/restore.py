@@ -20,6 +20,8 @@ from penstock.core.queue.cursor_state import Position
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings, resolve
 from penstock.core.queue.storage import QueueStorage
+from penstock.core.queue.stream_queue import make_queue
+from penstock.core.queue.stream_settings import resolve_type
 from penstock.core.queue.types import PLAIN, Features, QueueType, read_features
 from penstock.core.routing.declarations import number_of
 from penstock.core.routing.exchange import Exchange, alternate_of
@@ -86,7 +88,7 @@ class VhostRestorer:
         for remarks in (problem, other):
             if remarks:
                 self.remarks.append(f"vhost '{vhost.name}', {remarks}")
-        queue = Queue(vhost.name, name, settings, self.broker.turns, self.broker.losses, features)
+        queue = make_queue(vhost.name, name, settings, self.broker.turns, self.broker.losses, features)
         queue.arguments = arguments
         queue.durable = True
         queue.auto_delete = auto_delete
@@ -158,10 +160,10 @@ def settings_of(
         problem = str(error)
     defaults = table.defaults()
     try:
-        settings = resolve(queue, given, defaults)
+        settings = resolve_type(queue, given, defaults, type.apply_to)
     except BrokerError:
         given = {}
-        settings = resolve(queue, given, defaults)
+        settings = resolve_type(queue, given, defaults, type.apply_to)
     settings.given = given
     how = "its own arguments alone" if given else "the broker's own values"
     return settings, f"{problem}; queue '{queue}' came back with {how}"

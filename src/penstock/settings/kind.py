@@ -296,6 +296,42 @@ class Number(Kind):
         return int(value) if float(value).is_integer() else value
 
 
+AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
+"""Seconds of the units of an age, which RabbitMQ writes with one letter: M is a month, m a minute."""
+AGE_DIGITS: Final = 12
+"""Most digits of an age."""
+
+
+class Age(Number):
+    """Age of RabbitMQ: a whole number and a unit of one letter (7D, 1h), stored in milliseconds; or a duration."""
+
+    def __init__(self, none: Any, values: str) -> None:
+        super().__init__("ms", 1, MILLISECONDS_MOST, none=none, bare=NO_UNIT, values=values)
+
+    @override
+    def parse(self, value: object, typed: bool = False) -> Any:
+        seconds = age_s(value)
+        if seconds is None:
+            return super().parse(value, typed)
+        return seconds * 1000 if 0 < seconds * 1000 <= self.most else INVALID
+
+    @override
+    def rule(self, value: object = None) -> str:
+        return "an age: a number and Y, M, D, h, m or s (such as 7D)"
+
+    @override
+    def advice(self, value: object) -> str:
+        return ""
+
+
+def age_s(value: object) -> int | None:
+    """Return the seconds of an age by RabbitMQ's units; None for any other value."""
+    text = _text(value).strip() if isinstance(value, TEXTS) else ""
+    unit = AGE_UNITS.get(text[-1:], 0)
+    digits = text[:-1]
+    return int(digits) * unit if unit and len(digits) <= AGE_DIGITS and digits.isascii() and digits.isdigit() else None
+
+
 class Flag(Kind):
     """True or false."""
 

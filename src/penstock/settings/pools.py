@@ -388,6 +388,13 @@ BOUNDS: Final = (
         "user: imports go on in turns",
     ),
     bound(
+        "decoded pages of streams that consumers share",
+        "32 MiB, 8 reads under way",
+        "the least recently used ones are read again; a read waits for its turn",
+        "one cache for all: a page serves every consumer of its stream",
+        "core.queue.log_chunks.READS_MOST",
+    ),
+    bound(
         "finished jobs",
         "100, with 50 items of each list of their results",
         "the oldest is forgotten",

@@ -126,7 +126,7 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
             "federation-upstream",
             "federation-upstream-set",
         ),
-        *("federation-upstream-pattern", "max-age", "stream-max-segment-size-bytes", "stream-filter-size-bytes"),
+        *("federation-upstream-pattern", "stream-filter-size-bytes"),
         *("shards-per-node", "routing-key", "message-deduplication"),
     )
 )
@@ -179,7 +179,9 @@ RATE_PROPERTIES_MAX: Final = 16
 """Most properties of a client that resemble a setting of rates; above, no login is accepted when they are compared."""
 NEARLY: Final = 0.8
 """Similarity (difflib) above which an unknown name counts as a misspelling of a known name."""
-RABBITMQS_NUMBERS: Final = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes")
+RABBITMQS_NUMBERS: Final = (
+    *("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-stream-max-segment-size-bytes"),
+)
 """Arguments that RabbitMQ takes as integers only."""
 PATTERN_MAX: Final = 255
 """Bytes of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""

@@ -15,6 +15,7 @@ from penstock.settings.kind import (
     MILLISECONDS_MOST,
     NO_NONE,
     NUMBER_MOST,
+    Age,
     Choices,
     Flag,
     Kind,
@@ -167,6 +168,8 @@ RATE_BYTES: Final = RATE.but(unit="bytes")
 BURST: Final = Number(least=1, values="from 1")
 BURST_BYTES: Final = BURST.but(unit="bytes")
 LIMIT: Final = Number(least=1, none=NUMBER_MAX, values="from 1, or `none`")
+AGE: Final = Age(math.inf, "`7D`, `12h`, `30m`, or `none`")
+SEGMENT: Final = Number("bytes", 1, none=NO_NONE, values="bytes, `500MB`, from 1")
 WINDOW: Final = Number("bytes", none=UNBOUNDED, values="bytes; 0: one message; -1 and `none`: unbounded")
 """As Artemis' consumerWindowSize."""
 CREDIT_WINDOW: Final = WINDOW.but(none=NUMBER_MAX)
@@ -180,6 +183,7 @@ FREE: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the file syst
 SWITCH: Final = Flag(values="`true`, `false`")
 NAME: Final = Text(0, NAME_MAX, values="a name")
 """The name of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
+GROUP: Final = Text(1, NAME_MAX, values="`group-id`, or the name of a header")
 OVERFLOW: Final = Choices(OVERFLOW_ALIASES, article="an overflow policy", values="a policy")
 SLOW: Final = Choices(SLOW_POLICIES, article="a policy for slow consumers", values="`notify`, `cancel`")
 LAG: Final = Choices(LAG_POLICIES, article="a policy for cursors that are behind", values="`tell`, `detach`")
@@ -197,6 +201,8 @@ HOLD_DEADLINE_S: Final = 25.0
 CREDIT_WINDOW_MESSAGES: Final = 1000
 CREDIT_WINDOW_BYTES: Final = 1_048_576
 """Window of a link that publishes to a queue."""
+SEGMENT_BYTES: Final = 500_000_000
+"""RabbitMQ's default size of a stream's segment."""
 CREDIT_IDLE_S: Final = 0.1
 """Seconds without a message after which a sender's credit is idle."""
 ALARM_GATE_CLOSED_S: Final = 300.0
@@ -208,6 +214,8 @@ ALARM_DEFAULTS: Final[dict[str, object]] = {
     "alarm-clear": 30,
 }
 """Thresholds of alarms that only the broker has: 5 % of the file system, 30 days, a second, half a minute."""
+BOTH: Final = "queue stream"
+"""Types of a setting that applies to streams as to other queues."""
 WITHOUT_FIELD: Final = "without a field"
 """Default of a setting that is resolved together with other settings."""
 
@@ -236,6 +244,8 @@ class Setting:
     other: str = ""
     minus: bool = False
     """True if -1 means none under the own name, as under the equivalent name of Artemis or RabbitMQ."""
+    types: str = "queue"
+    """Types of queues with the setting: `queue` for all except streams, `stream`, or both."""
     smallest: bool = False
     """True for a limit of which the smallest of an argument and policies applies (rabbit_policies.erl)."""
 
@@ -286,14 +296,18 @@ SETTINGS: Final = (
     Setting("resume-percent", PERCENT, "queue address vhost broker", "the resume as a share of the capacity",
             qpid="default-flow-resume-threshold=0 flow_resume_threshold=0", java="queue.queueFlowResumeLimit"),
     Setting("max-length", COUNT, "queue", "RabbitMQ's limit of ready messages", smallest=True),
-    Setting("max-length-bytes", BYTES, "queue", "RabbitMQ's limit of the bytes of ready messages", smallest=True),
+    Setting("max-length-bytes", BYTES, "queue", "RabbitMQ's limit of the bytes of ready messages", smallest=True,
+            types=BOTH),
+    Setting("max-age", AGE, "queue", "age at which a stream drops a segment", math.inf, smallest=True, types="stream"),
+    Setting("stream-max-segment-size-bytes", SEGMENT, "queue", "most bytes of a segment of a stream",
+            SEGMENT_BYTES, types="stream"),
     Setting("overflow", OVERFLOW, "queue address", "what happens at the capacity", qpid="qpid.policy_type",
             java="overflowPolicy x-qpid-overflow-policy", artemis="address-full-policy"),
     Setting("page-limit-messages", COUNT, "queue", "most messages that a paging queue has on the disk", minus=True),
     Setting("page-limit-bytes", BYTES, "queue", "most bytes of them", minus=True),
     Setting("page-full-policy", PAGE_FULL, "queue", "what happens at that limit"),
     Setting("hold-deadline", SECONDS, "queue vhost broker", "how long a publish may wait for a gate", HOLD_DEADLINE_S,
-            other="broker:hold-deadline-s"),
+            other="broker:hold-deadline-s", types=BOTH),
     Setting("message-ttl", MILLISECONDS, "queue", "age at which a message expires", math.inf, smallest=True),
     Setting("expires", EXPIRES, "queue", "time without use after which the queue is deleted", math.inf, smallest=True),
     Setting("delivery-limit", COUNT, "queue", "how often a message may be redelivered; -1 is no limit", NOT_SET,
@@ -305,34 +319,40 @@ SETTINGS: Final = (
     Setting("dead-letter-routing-key", NAME, "queue", "their routing key, instead of their own", None),
     Setting("dead-letter-strategy", STRATEGY, "queue",
             "whether a dead letter without room is lost at the hold deadline, or waits", AT_MOST_ONCE),
+    Setting("group-by", GROUP, "queue",
+            "what names a message's group: `group-id`, or a header; a group goes to one consumer at a time", None,
+            qpid="qpid.group_header_key", java="messageGroupKeyOverride"),
     Setting("consumer-timeout", TIMEOUT, "queue consumer vhost broker",
-            "time in which a delivery must be acknowledged", 1800.0, smallest=True),
+            "time in which a delivery must be acknowledged", 1800.0, smallest=True, types=BOTH),
     Setting("consumer-window-bytes", WINDOW, "queue consumer", "most unsettled bytes of a consumer", UNBOUNDED,
-            artemis="default-consumer-window-size=-1 consumerWindowSize=-1", minus=True),
-    Setting("consumer-window-adaptive", SWITCH, "queue", "whether the window follows the consumer's pace", False),
-    Setting("consumer-window-min", BURST, "queue", "least messages of an adaptive window", 1),
-    Setting("consumer-window-max", LIMIT, "queue", "most messages of an adaptive window", NUMBER_MAX),
+            artemis="default-consumer-window-size=-1 consumerWindowSize=-1", minus=True, types=BOTH),
+    Setting("consumer-window-adaptive", SWITCH, "queue", "whether the window follows the consumer's pace", False,
+            types=BOTH),
+    Setting("consumer-window-min", BURST, "queue", "least messages of an adaptive window", 1, types=BOTH),
+    Setting("consumer-window-max", LIMIT, "queue", "most messages of an adaptive window", NUMBER_MAX, types=BOTH),
     Setting("consumer-max-rate", RATE, "queue consumer", "most messages a second to a consumer", NO_RATE,
-            artemis="consumerMaxRate=-1", minus=True),
+            artemis="consumerMaxRate=-1", minus=True, types=BOTH),
     Setting("slow-consumer-rate", RATE, "queue consumer", "rate of settled messages below which a consumer is slow",
-            NO_RATE, artemis="slow-consumer-threshold=-1", minus=True),
+            NO_RATE, artemis="slow-consumer-threshold=-1", minus=True, types=BOTH),
     Setting("slow-consumer-period", PERIOD, "queue consumer", "period of that rate", 5.0,
-            artemis="slow-consumer-check-period"),
-    Setting("slow-consumer-policy", SLOW, "queue consumer", "what happens to a slow consumer", "notify"),
-    Setting("cursor-max-lag-messages", LIMIT, "queue", "most messages that a cursor may be behind", NUMBER_MAX),
-    Setting("cursor-max-lag-bytes", QUOTA, "queue", "most bytes that a cursor may be behind", NUMBER_MAX),
-    Setting("cursor-max-lag-age", SECONDS, "queue", "greatest age of the next message of a cursor", math.inf),
-    Setting("cursor-max-lag-policy", LAG, "queue", "what happens to a cursor beyond", "tell"),
+            artemis="slow-consumer-check-period", types=BOTH),
+    Setting("slow-consumer-policy", SLOW, "queue consumer", "what happens to a slow consumer", "notify", types=BOTH),
+    Setting("cursor-max-lag-messages", LIMIT, "queue", "most messages that a cursor may be behind", NUMBER_MAX,
+            types=BOTH),
+    Setting("cursor-max-lag-bytes", QUOTA, "queue", "most bytes that a cursor may be behind", NUMBER_MAX, types=BOTH),
+    Setting("cursor-max-lag-age", SECONDS, "queue", "greatest age of the next message of a cursor", math.inf,
+            types=BOTH),
+    Setting("cursor-max-lag-policy", LAG, "queue", "what happens to a cursor beyond", "tell", types=BOTH),
     Setting("cursor-expires", SECONDS, "queue", "time without a reader after which a cursor of the queue is deleted",
-            math.inf),
+            math.inf, types=BOTH),
     Setting("credit-window-messages", BURST, "queue broker link", "most credit of a link that publishes",
-            CREDIT_WINDOW_MESSAGES, artemis="amqpCredits"),
+            CREDIT_WINDOW_MESSAGES, artemis="amqpCredits", types=BOTH),
     Setting("credit-window-bytes", CREDIT_WINDOW, "queue broker link", "most bytes for which it has credit",
-            CREDIT_WINDOW_BYTES, artemis="producerWindowSize=-1", minus=True),
+            CREDIT_WINDOW_BYTES, artemis="producerWindowSize=-1", minus=True, types=BOTH),
     Setting("credit-idle", SECONDS, "queue broker link", "time without a message after which its credit is set aside",
-            CREDIT_IDLE_S),
+            CREDIT_IDLE_S, types=BOTH),
     Setting("auto-create", SWITCH, "queue", "whether a link of AMQP 1.0 creates the queue that it names", False,
-            artemis="auto-create-queues"),
+            artemis="auto-create-queues", types=BOTH),
     Setting("rate-messages", RATE, "address user connection producer link", "most messages a second",
             artemis="producer:producerMaxRate=-1"),
     Setting("rate-bytes", RATE_BYTES, "address user connection producer link", "most bytes a second"),
@@ -376,6 +396,10 @@ windows and idle time of credit those of every queue.
 """
 OURS: Final = tuple(SCOPES["queue"])
 """Arguments of a queue.declare, by the broker's own names."""
+OF_STREAMS: Final = tuple(setting.name for setting in SETTINGS if setting.types == "stream")
+"""Settings of streams alone."""
+FOR_STREAMS: Final = frozenset(setting.name for setting in SETTINGS if "stream" in setting.types.split())
+"""Settings that apply to streams."""
 WITH_FIELD: Final = tuple(setting for setting in SETTINGS if setting.default is not WITHOUT_FIELD)
 """The settings of queues that each have a field of their own."""
 CONSUMERS: Final = tuple(setting for setting in SETTINGS if "consumer" in setting.scopes.split())

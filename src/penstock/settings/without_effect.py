@@ -6,15 +6,21 @@ would lose messages, or use up attempts, are refused instead (settings/read.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+from penstock.settings.table import OF_STREAMS as STREAMS_ALONE
 
 _STORED: Final = "queues are stored in one way"
 _ONE_NODE: Final = "a queue is on one node"
 _IN_MEMORY: Final = "overflow=page keeps what is beyond a capacity on the disk"
-_NO_STREAM: Final = "a queue is no stream; a cursor reads a queue again"
+_NO_STREAM: Final = "this queue is no stream; a queue of type stream is read again"
+_AGE: Final = "this queue is no stream; message-ttl bounds the age of its messages"
+_NO_FILTER: Final = "a consumer gets every message of a stream, and filters by itself"
+_NO_SUPER_STREAM: Final = "only RabbitMQ's stream protocol uses it"
 _NO_FEDERATION: Final = "there are no federation links"
 _NOT_COMPARED: Final = "messages are not compared"
+_SHARED_GROUPS: Final = "a group moves when all its messages are settled, as Qpid's shared groups do"
 _DEDUPLICATION: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-header")
 
 DELAYED: Final = "x-delayed-message"
@@ -32,10 +38,10 @@ OF_QUEUES: Final[dict[str, str]] = {
                      "x-member-placement-tag"), _ONE_NODE),
     **dict.fromkeys(("x-max-in-memory-length", "x-max-in-memory-bytes"), _IN_MEMORY),
     **dict.fromkeys(_DEDUPLICATION, _NOT_COMPARED),
-    **dict.fromkeys(("x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes", "x-super-stream",
-                     "x-stream-partition-order"), _NO_STREAM),
-    "x-max-age": "a queue is no stream; message-ttl bounds the age of its messages",
+    **dict.fromkeys(("x-super-stream", "x-stream-partition-order"), _NO_SUPER_STREAM),
+    "x-stream-filter-size-bytes": _NO_FILTER,
     "x-consumer-disconnected-timeout": "a consumer ends with its connection, and its deliveries return at once",
+    **dict.fromkeys(("qpid.shared_msg_group", "messageGroupType"), _SHARED_GROUPS),
     "x-internal-purpose": _NO_FEDERATION,
     "x-max-hops": _NO_FEDERATION,
     "x-name-prefix": "the broker's own names begin with amq.gen",
@@ -43,13 +49,13 @@ OF_QUEUES: Final[dict[str, str]] = {
 """Arguments of queues, each with the reason."""
 OF_EXCHANGES: Final[dict[str, str]] = {
     **dict.fromkeys(_DEDUPLICATION, _NOT_COMPARED),
-    **dict.fromkeys(("hash-header", "hash-property", "x-hash-on", "x-algorithm"), "only a hash exchange reads it"),
+    "x-algorithm": "there is one consistent hash",
     DELAYED_TYPE: "only an exchange of type x-delayed-message reads it",
     "x-recent-history-length": "an exchange stores no messages",
     "x-recent-history-no-store": "an exchange stores no messages",
     "x-persist-messages": "an exchange stores no messages",
     "x-persist-ms": "an exchange stores no messages",
-    "x-super-stream": _NO_STREAM,
+    "x-super-stream": _NO_SUPER_STREAM,
     "x-internal-purpose": _NO_FEDERATION,
     "x-max-hops": _NO_FEDERATION,
     "x-downstream-name": _NO_FEDERATION,
@@ -57,10 +63,17 @@ OF_EXCHANGES: Final[dict[str, str]] = {
 """Arguments of exchanges, each with the reason."""
 OF_CONSUMERS: Final[dict[str, str]] = {
     "x-cancel-on-ha-failover": _ONE_NODE,
-    **dict.fromkeys(("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered", "x-filter-match-type",
-                     "x-stream-automatic-offset-tracking"), _NO_STREAM),
+    "x-stream-offset": _NO_STREAM,
+    **dict.fromkeys(("x-stream-filter", "x-stream-match-unfiltered", "x-filter-match-type"), _NO_FILTER),
+    "x-stream-automatic-offset-tracking": "a consumer of a stream begins where its x-stream-offset says",
 }
 """Arguments of consumers, each with the reason."""
+OF_STREAMS: Final[dict[str, str]] = {
+    name: _AGE if name.endswith("max-age") else _NO_STREAM
+    for setting in STREAMS_ALONE for name in (setting, "x-" + setting)
+}
+"""Settings of streams, each with the reason why it has no effect for other queues."""
+STREAM_PRIORITY: Final = "argument x-priority of a consumer has no effect: consumers of a stream do not compete"
 # fmt: on
 PAGED_PRIORITIES: Final = (
     "the priority of messages has no effect in a queue of type {} with overflow=page: messages are delivered in "
@@ -76,9 +89,10 @@ SINGLE_ACTIVE: Final = (
 )
 
 
-def in_queue(arguments: Iterable[str]) -> list[str]:
+def in_queue(arguments: Mapping[str, object]) -> list[str]:
     """Return a sentence for each argument of a queue that has no effect."""
-    return [_sentence(name, "queue", OF_QUEUES[name]) for name in arguments if name in OF_QUEUES]
+    reasons = OF_QUEUES if arguments.get("x-queue-type") == "stream" else OF_QUEUES | OF_STREAMS
+    return [_sentence(name, "queue", reasons[name]) for name in arguments if name in reasons]
 
 
 def in_exchange(arguments: Iterable[str], kind: str = "") -> list[str]:
@@ -90,12 +104,16 @@ def in_exchange(arguments: Iterable[str], kind: str = "") -> list[str]:
     ]
 
 
-def in_consumer(arguments: Iterable[str], steady: str = "") -> list[str]:
+def in_consumer(arguments: Iterable[str], steady: str = "", stream: bool = False) -> list[str]:
     """Return a sentence for each argument of a consumer that has no effect.
 
     `steady`: type of the queue if it has a single active consumer that does not yield to a higher priority, else "".
+    `stream`: the queue is a stream.
     """
-    found = [_sentence(name, "consumer", OF_CONSUMERS[name]) for name in arguments if name in OF_CONSUMERS]
+    names = [name for name in arguments if name in OF_CONSUMERS and not (stream and name == "x-stream-offset")]
+    found = [_sentence(name, "consumer", OF_CONSUMERS[name]) for name in names]
+    if stream and "x-priority" in arguments:
+        found.append(STREAM_PRIORITY)
     return [*found, SINGLE_ACTIVE.format(steady)] if steady and "x-priority" in arguments else found
 
 

@@ -23,8 +23,10 @@ MESSAGES = 20
 class PagedMove:
     """A transfer from queue a, which pages, into queue b."""
 
-    def __init__(self, removes: bool, selector: str = "", most: int = MESSAGES) -> None:
-        self.house = PagedHouse(Shelf(), {"a": (dict(FEW), True), "b": ({}, True)})
+    def __init__(
+        self, removes: bool, selector: str = "", most: int = MESSAGES, arguments: dict[str, object] | None = None
+    ) -> None:
+        self.house = PagedHouse(Shelf(), {"a": (arguments or dict(FEW), True), "b": ({}, True)})
         for number in range(MESSAGES):
             self.house.publish("a", str(number).encode())
         self.house.settle()
@@ -51,6 +53,16 @@ def test_pages_of_the_source_are_loaded_and_moved_in_order() -> None:
     assert int(move.transfer.moved) == MESSAGES
     assert move.house.drain("b") == NUMBERS
     assert int(move.house.queues["a"].depth_messages()) == 0
+
+
+def test_stream_is_copied_and_no_message_leaves_the_stream() -> None:
+    stream: dict[str, object] = {"x-queue-type": "stream"}
+    move = PagedMove(False, arguments=stream)
+    assert int(move.transfer.moved) == MESSAGES
+    assert move.house.drain("b") == NUMBERS
+    assert move.house.pages("a").messages == MESSAGES
+    with pytest.raises(PreconditionFailed, match=r"^no message leaves queue 'a', a stream: copy its messages$"):
+        PagedMove(True, arguments=stream)
 
 
 def test_pages_of_the_source_are_copied_and_stay_on_the_disk() -> None:

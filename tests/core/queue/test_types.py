@@ -14,8 +14,8 @@ from penstock.core.queue.types import (
     NON_DURABLE,
     PLAIN,
     QUORUM,
+    STREAM,
     TYPES,
-    UNSUPPORTED,
     QueueType,
     check_flags,
     default_type,
@@ -23,7 +23,7 @@ from penstock.core.queue.types import (
     read_features,
     with_default_type,
 )
-from penstock.errors import NotSupported, PreconditionFailed
+from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
 
 TOY = QueueType("toy", "toy_queues", aliases=("play",), refused_flags=(AUTO_DELETE,), refused_arguments=("x-expires",))
@@ -36,7 +36,7 @@ TOY = QueueType("toy", "toy_queues", aliases=("play",), refused_flags=(AUTO_DELE
         ({"x-max-priority": -1}, "x-max-priority must be a whole number from 0 to 255, not -1"),
         ({"x-max-priority": "5"}, "x-max-priority must be a whole number from 0 to 255, not '5'"),
         ({"x-single-active-consumer": 1}, "x-single-active-consumer must be true or false, not 1"),
-        ({"x-queue-type": "lazy"}, "x-queue-type must be classic or quorum, not 'lazy'"),
+        ({"x-queue-type": "lazy"}, "x-queue-type must be classic, quorum or stream, not 'lazy'"),
         ({"x-queue-type": "quorum", "x-max-priority": 5}, "invalid arg 'x-max-priority' for a queue of type quorum"),
     ],
 )
@@ -46,14 +46,29 @@ def test_impossible_queue_features_are_refused_in_a_sentence(arguments: dict[str
     assert f"queue 'q': {said}" in str(caught.value)
 
 
-def test_stream_is_refused_with_an_alternative() -> None:
-    with pytest.raises(NotSupported, match="a cursor reads a queue again and again"):
-        read_features("q", {"x-queue-type": "stream"})
+@pytest.mark.parametrize(
+    "name",
+    ["x-message-ttl", "x-expires", "x-max-length", "x-overflow", "x-max-priority", "x-single-active-consumer",
+     "capacity-bytes", "qpid.max_size", "x-dead-letter-exchange", "x-delivery-limit"],
+)  # fmt: skip
+def test_stream_refuses_settings_of_a_depth(name: str) -> None:
+    value: object = {"x-max-priority": 5, "x-single-active-consumer": True}.get(name, 5)
+    with pytest.raises(PreconditionFailed, match=rf"^queue 'q': invalid arg '{name}' for a queue of type stream$"):
+        read_features("q", {"x-queue-type": "stream", name: value})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x-max-age", "x-max-length-bytes", "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes",
+     "x-initial-cluster-size", "x-queue-leader-locator", "x-anything"],
+)  # fmt: skip
+def test_stream_accepts_arguments_of_rabbitmqs_streams_and_unknown_ones(name: str) -> None:
+    assert read_features("q", {"x-queue-type": "stream", name: 5}).type is STREAM
 
 
 def test_unknown_type_is_refused_with_the_names_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TYPES, TOY.name, TOY)
-    with pytest.raises(PreconditionFailed, match=r"x-queue-type must be classic, quorum or toy, not 'lazy'$"):
+    with pytest.raises(PreconditionFailed, match=r"x-queue-type must be classic, quorum, stream or toy, not 'lazy'$"):
         read_features("q", {"x-queue-type": "lazy"})
     assert read_features("q", {"x-queue-type": "play"}).type is TOY
     with pytest.raises(PreconditionFailed, match=r"^queue 'q': invalid arg 'x-expires' for a queue of type toy$"):
@@ -62,7 +77,7 @@ def test_unknown_type_is_refused_with_the_names_of_all_rows(monkeypatch: pytest.
 
 def test_types_have_different_names_and_values() -> None:
     values = [value for row in TYPES.values() for value in (row.name, *row.aliases)]
-    assert len(values) == len({*values, *UNSUPPORTED}) - len(UNSUPPORTED)
+    assert len(values) == len(set(values))
     assert [find_type(value) for value in TYPES] == list(TYPES.values())
     assert find_type("default") is CLASSIC
     assert find_type(5) is None
@@ -118,7 +133,7 @@ def test_default_type_is_added_where_its_flags_permit(
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("quorum", QUORUM), ("classic", CLASSIC), ("stream", CLASSIC), (None, CLASSIC), (5, CLASSIC)],
+    [("quorum", QUORUM), ("classic", CLASSIC), ("stream", STREAM), ("lazy", CLASSIC), (None, CLASSIC), (5, CLASSIC)],
 )
 def test_default_type_of_attributes_is_one_that_exists(value: object, expected: QueueType) -> None:
     assert default_type({"default_queue_type": value}) is expected

@@ -53,7 +53,7 @@ def test_methods_of_the_topology_make_a_name_where_none_is_given() -> None:
 
 
 REFUSED = {
-    "stream": {"x-queue-type": "stream"},
+    "stream that is not durable": {"x-queue-type": "stream"},
     "unknown type": {"x-queue-type": "tree"},
     "policy that ignores the capacity": {"overflowPolicy": "NONE"},
     "unknown policy": {"overflow": "spill"},

@@ -21,6 +21,9 @@ class ConsumeContext(QueueContext):
     waiting: deque[WaitList]
     """Wait lists of which some consumers may continue, after all other consumers had their turn."""
 
+    wall_offset: float
+    """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
+
     def cancel(self, session: Session, tag: str) -> None:
         """Remove a consumer; its unsettled messages stay with its session.
 
@@ -34,6 +37,13 @@ class ConsumeContext(QueueContext):
 
     def emit_cancelled(self, consumer: Consumer, reason: BrokerError) -> None:
         """Emit that the broker has cancelled a consumer; see `Cancelled` for the reason."""
+        raise NotImplementedError
+
+    def emit_overtaken(self, consumer: Consumer, position: int, first: int, at_start: bool) -> None:
+        """Emit that a consumer of a stream goes on at the first retained message, after its position.
+
+        `at_start`: the consumer asked for an offset that is not retained.
+        """
         raise NotImplementedError
 
     def emit_slow_consumer(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:

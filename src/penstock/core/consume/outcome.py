@@ -33,13 +33,12 @@ def exclude(consumer: Consumer, messages: list[Message | None]) -> None:
     No effect if the consumer is not subscribed any more.
     """
     broker = consumer.broker
-    if broker is None or not rotation.is_subscribed(consumer):
-        return
+    if broker is None or consumer.queue.features.type.retains or not rotation.is_subscribed(consumer):
+        return  # A stream delivers each message once to each consumer.
     scan = consumer.scan
     if scan is None:
         scan = SelectorScan(consumer, MessageFilter(broker.formats), broker.work)
         rotation.begin_scan(consumer, scan)
-    assert isinstance(scan, SelectorScan)
     for message in messages:
         if message is not None and len(scan.filter.excluded) < HARD_MAX:
             scan.filter.excluded.add(int(message.sequence))
@@ -48,7 +47,7 @@ def exclude(consumer: Consumer, messages: list[Message | None]) -> None:
 def excluded(consumer: Consumer) -> i64:
     """Return how many messages a consumer has excluded."""
     scan = consumer.scan
-    return len(scan.filter.excluded) if isinstance(scan, SelectorScan) else 0
+    return 0 if scan is None else len(scan.filter.excluded)
 
 
 ADDED_OCTETS_MAX: Final = 1024
@@ -124,7 +123,12 @@ def settle_batch(batch: Batch, outcome: Outcome, now: float, added: AddedHeaders
 
 
 def add_headers(queue: Queue, message: Message, added: ContentChange, now: float) -> None:
-    """Add headers to an unacknowledged message of a queue, if there is room for them. They are not stored."""
+    """Add headers to an unacknowledged message of a queue, if there is room for them. They are not stored.
+
+    No effect for a stream, whose messages do not return.
+    """
+    if queue.features.type.retains:
+        return
     content = added.content_of(message.content)
     if content is None:
         return

@@ -44,6 +44,8 @@ class Scan:
 
     copies: bool = False
     """True if the scan reads copies, and takes no messages (a browser)."""
+    lends: bool = False
+    """True if the deliveries of the scan are copies that its client settles (a consumer of a stream)."""
 
     def __init__(self, consumer: Consumer, filter: MessageFilter) -> None:
         self.consumer = consumer

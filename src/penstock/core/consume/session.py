@@ -20,6 +20,7 @@ from penstock.core.consume.consumer import (
     YIELDING,
     Batch,
     Consumer,
+    GroupTaker,
     WaitList,
 )
 from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome
@@ -241,14 +242,39 @@ class Session:
         consumer.credit.restore(batch.left, charge)
         return batch
 
+    def lend_copies(self, consumer: Consumer, messages: list[Message | None], charge: i64, now: float) -> Batch:
+        """Count copies of a stream's messages as deliveries; returns their batch.
+
+        The session does not hold the copies, whose settlement only restores credit: placeholders without content have
+        their charges.
+        """
+        queue = consumer.queue
+        unsettled = self.unsettled
+        batch = Batch(consumer, unsettled.next_number, messages, charge, now)
+        count = batch.left
+        unsettled.next_number += count
+        consumer.delivered += count
+        queue.counters.count_delivered(count, charge)
+        consumer.credit.spend(count, charge)
+        if consumer.no_ack:
+            self.tally.deliver_no_ack += count
+            queue.counters.own().delivered_no_ack += count
+            consumer.credit.restore(count, charge)
+        else:
+            consumer.shared.spend(count, charge)
+            queue.unacked(count, charge)
+            unsettled.add(Batch(consumer, batch.first, _placeholders(messages, charge, now), charge, now))
+        return batch
+
     def _one_more(self, consumer: Consumer, messages: i64, bytes: i64) -> bool:
         oldest = consumer.queue.ready_queue.next()
         return oldest is not None and consumer.accepts(messages, bytes, oldest.charge)
 
-    def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
+    def get(self, queue: Queue, no_ack: bool, now: float, by_groups: bool = True) -> Batch | None:
         """Take one message without a subscription (basic.get); None if no message is ready.
 
-        The batch is empty if the next message cannot be sent.
+        The batch is empty if the next message cannot be sent. A message of a group that a consumer holds is taken only
+        if not `by_groups`.
         """
         finish_requeueing(queue, now)
         if not queue.available() or hides_next(queue):
@@ -256,7 +282,13 @@ class Session:
         consumer = Consumer("", self, queue, no_ack, False, 0)
         # A basic.get needs no credit and does not change the credit of consumers (as in RabbitMQ).
         consumer.shared = Credit()
-        batch = self.take_batch(consumer, 1, now)
+        groups = queue.grouping
+        if by_groups and isinstance(groups, GroupTaker) and not queue.cursors:
+            batch = groups.take_one(consumer, now)
+            if batch is None:
+                return None
+        else:
+            batch = self.take_batch(consumer, 1, now)
         if batch.left == 0:
             return batch
         queue.counters.count_get(no_ack)
@@ -295,6 +327,19 @@ class Session:
             for consumer in self.consumers.values():
                 if consumer.state == UNFIT:
                     wake(consumer)
+
+
+def _placeholders(messages: list[Message | None], charge: i64, now: float) -> list[Message | None]:
+    """Return messages without content in place of others, with the same sum of charges."""
+    count: i64 = len(messages)
+    first = messages[0]
+    assert first is not None
+    share = charge // count
+    every: Message | None = Message(first.envelope, b"", share, first.sequence, now)
+    rest: Message | None = Message(first.envelope, b"", charge - share * (count - 1), first.sequence, now)
+    line = [every] * int(count)
+    line[0] = rest
+    return line
 
 
 def request_drain(consumer: Consumer) -> None:
@@ -349,7 +394,11 @@ def is_drained(consumer: Consumer) -> bool:
     scan = consumer.scan
     if scan is not None:
         # A selector may have missed messages of a now empty queue that other consumers have taken.
-        if consumer.state == UNMATCHED or not scan.has_more() or (not scan.copies and queue.available() == 0):
+        if (
+            consumer.state == UNMATCHED
+            or not scan.has_more()
+            or (not scan.copies and not scan.lends and queue.available() == 0)
+        ):
             return not scan.is_reading()
     elif queue.available() == 0:
         return queue.pager is None or queue.pager.messages == 0

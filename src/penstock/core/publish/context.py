@@ -42,8 +42,6 @@ class PublishContext(ConsumeContext):
     credits: CreditLine
     pinned_rooms: PinnedRooms
     producer_lanes: ProducerLanes
-    wall_offset: float
-    """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
     hold_events: list[HoldEvent] | None
     """Events of waiting publishes since the driver last took events; None unless holds are traced."""
 

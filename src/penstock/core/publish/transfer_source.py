@@ -61,6 +61,8 @@ class TransferSource(PageReader, PageLoadListener):
         queue = self.queue
         if queue.deleted:
             raise NotFound(f"queue '{queue.name}' was deleted meanwhile")
+        if self.removes and queue.features.type.retains:
+            raise PreconditionFailed(f"no message leaves queue '{queue.name}', a stream: copy its messages")
         if self.removes and queue.cursors:
             raise PreconditionFailed(
                 f"no message leaves queue '{queue.name}' before {reader_of(queue)} has settled it: copy its messages, "

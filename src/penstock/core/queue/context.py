@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.large_bodies import LargeBodies
     from penstock.core.message_format import MessageFormats
     from penstock.core.queue.counters import UnreportedLosses
+    from penstock.core.queue.log_chunks import ChunkCache
     from penstock.core.queue.pager import PageRead
     from penstock.core.queue.queue import Queue
     from penstock.flow.timers import TimerHandler, Timers
@@ -42,6 +43,8 @@ class QueueContext:
     """The journal of durable state; None without a store."""
     page_reads: list[PageRead]
     """Page reads that pagers have requested."""
+    log_chunks: ChunkCache
+    """Chunks of streams in memory."""
     expirable: i64
     """Messages that may still expire in this turn."""
     settleable: i64
@@ -102,6 +105,18 @@ class Requeueing(Chore):
 
     def take(self, queue: Queue) -> list[list[Message | None]]:
         """Remove and return the messages of a queue that is purged."""
+        raise NotImplementedError
+
+
+class Grouping:
+    """The message groups of a queue."""
+
+    def on_left(self, messages: list[Message | None]) -> None:
+        """Handle messages that are settled: none of these comes back to the queue."""
+        raise NotImplementedError
+
+    def on_delayed(self, sequence: i64) -> None:
+        """Handle a returned message that comes back to the queue after a delay."""
         raise NotImplementedError
 
 

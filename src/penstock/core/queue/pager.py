@@ -132,6 +132,10 @@ class PageBodies:
         """Hold the bodies of a page that was written before a restart, by their numbers."""
         self._held[row] = [self._large.restore(number, 0, []) for number in bodies]
 
+    def has(self, row: int) -> bool:
+        """Return whether a page has large messages."""
+        return row in self._held
+
     def release(self, row: int) -> None:
         """Return and drop the bodies of a page whose messages, in memory again, hold them."""
         self._held.pop(row, None)
@@ -182,6 +186,8 @@ class QueuePager(PageOwner, PageLister):
         """
         self.finish_reported: bool = False
         """True once the end of paging was reported."""
+        self.retains: bool = False
+        """True if every message is paged, and no page is read back (stream_log.py)."""
         self.reading: PageRead | None = None
         self.waiters: list[PageLoadListener] = []
         self.bodies = PageBodies(broker.large)
@@ -589,7 +595,7 @@ def check(queue: str, settings: Settings, features: Features, journal: Journal |
     if not settings.overflow.pages:
         return
     if journal is None:
-        raise without_disk(queue)
+        raise without_disk(queue, features.type.retains)
     if features.max_priority:
         raise PreconditionFailed(
             f"queue '{queue}': the overflow policy page reads messages back in the order they came, and "
@@ -597,18 +603,19 @@ def check(queue: str, settings: Settings, features: Features, journal: Journal |
         )
 
 
-def without_disk(queue: str) -> PreconditionFailed:
-    """Return the error for the policy `page` on a broker without a store."""
+def without_disk(queue: str, retains: bool = False) -> PreconditionFailed:
+    """Return the error for the policy `page`, or a stream, on a broker without a store."""
+    what = "a stream" if retains else "the overflow policy page"
     return PreconditionFailed(
-        f"queue '{queue}': the overflow policy page needs a data directory, and this broker keeps everything in "
-        "memory; start it with --data"
+        f"queue '{queue}': {what} needs a data directory, and this broker keeps everything in memory; start it with "
+        "--data"
     )
 
 
 def enable_paging(broker: QueueContext, queue: Queue) -> None:
-    """Attach a pager to a queue."""
+    """Attach a pager to a queue; a stream has its log instead."""
     journal = broker.journal
-    if queue.pager is not None or journal is None:
+    if queue.pager is not None or journal is None or queue.features.type.retains:
         return
     storage = queue.storage
     if storage is None:

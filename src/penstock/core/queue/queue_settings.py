@@ -56,6 +56,8 @@ class Settings:
     """Routing key of dead letters; None keeps their own key."""
     dead_letter_strategy: str
     """ "at-most-once" or "at-least-once"."""
+    group_by: str | None
+    """Name of what has the group of a message: "group-id", or a header; None for no groups."""
     consumer_window_bytes: i64
     """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
     consumer_window_adaptive: bool
@@ -92,6 +94,10 @@ class Settings:
     """Age of the oldest ready message that raises an alarm, in seconds; infinity for never."""
     auto_create: bool
     """True if a link that names the queue creates it (AMQP 1.0)."""
+    max_age_s: float
+    """Age in seconds at which a stream drops a segment; infinity for none."""
+    stream_max_segment_size_bytes: i64
+    """Most bytes of a segment of a stream."""
 
     def __init__(self, thresholds: Thresholds, overflow: OverflowPolicy, values: dict[str, SettingValue]) -> None:
         self.thresholds = thresholds
@@ -105,6 +111,8 @@ class Settings:
         """The policy at the length; without a length, the policy at the capacity."""
         self.page_limit = Level()
         """Limit of paged messages, if the policy is `page`."""
+        self.retain_bytes: i64 = UNLIMITED
+        """Most bytes, properties and bodies, that a stream retains (its `max-length-bytes`)."""
         self.given: dict[str, SettingValue] = {}
         """Settings in the queue's own arguments."""
         self.policies = NO_POLICIES
@@ -115,6 +123,16 @@ class Settings:
         """True if cursors have a limit of their lag."""
         self.watches_cursors: bool = self.limits_lag or self.cursor_expires_s != NEVER
         """True if cursors have a limit of their lag, or expire."""
+
+    def set_common(self, values: dict[str, SettingValue], defaults: Defaults) -> None:
+        """Set the hold deadline of the broker if no source has one, and the limit of what a stream retains."""
+        if "hold-deadline" not in values:
+            self.hold_deadline_s = defaults.hold_deadline_s if defaults.hold_deadline_s > 0 else NEVER
+        self.retain_bytes = _most(values.get(LENGTH_BYTES))
+
+
+LENGTH_BYTES: Final = "max-length-bytes"
+"""Name of the setting that limits ready messages, or what a stream retains."""
 
 
 def stored(setting: Setting, values: dict[str, SettingValue], otherwise: object) -> Any:
@@ -172,15 +190,14 @@ def resolve(queue: str, values: dict[str, SettingValue], defaults: Defaults) -> 
     values, ways = limiting(queue, values)
     overflow, length = ways.capacity, Level()
     if ways.length is not None:
-        length = Level(_most(values.get("max-length")), _most(values.get("max-length-bytes")))
+        length = Level(_most(values.get("max-length")), _most(values.get(LENGTH_BYTES)))
     wanted = overflow.has_thresholds or _qpid_has_thresholds(values) or any(map(_is_threshold, values.items()))
     capacity = capacity_bytes(values, defaults)
     thresholds = resolve_thresholds(subject, values, capacity, defaults, wanted, overflow.pages, int(length.messages))
     settings = Settings(thresholds, overflow, values)
     settings.length = length
     settings.at_length = overflow if ways.length is None else ways.length
-    if "hold-deadline" not in values:
-        settings.hold_deadline_s = defaults.hold_deadline_s if defaults.hold_deadline_s > 0 else NEVER
+    settings.set_common(values, defaults)
     if overflow.pages:
         settings.page_limit = Level(_most(values.get("page-limit-messages")), _most(values.get("page-limit-bytes")))
     _check(subject, settings, values)
@@ -308,7 +325,7 @@ def capacity_bytes(values: dict[str, SettingValue], defaults: Defaults) -> int |
         asked = number_or_none(values.get(name))
         if asked is not None and asked > capacity:
             capacity = asked + asked // 4  # A default stop threshold of 80 % then equals the requested threshold.
-    length = number_or_none(values.get("max-length-bytes"))
+    length = number_or_none(values.get(LENGTH_BYTES))
     return capacity if length is None else min(max(capacity, 2 * length), UNLIMITED - 1)
 
 

@@ -13,10 +13,11 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.queue.ready_queue import Priorities, ReadyQueue
-from penstock.errors import NotSupported, PreconditionFailed
+from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.settings.kind import FLAG, Choices
 from penstock.settings.read import FEATURES, MAX_PRIORITY, optional_argument
+from penstock.settings.table import ALIASES, FOR_STREAMS, OF_STREAMS, OURS
 
 QUEUE_TYPE: Final = "x-queue-type"
 """Argument of a declaration."""
@@ -26,7 +27,9 @@ NON_DURABLE: Final = "non-durable"
 AUTO_DELETE: Final = "auto-delete"
 EXCLUSIVE: Final = "exclusive"
 """Flags of declarations, in RabbitMQ's words."""
-_OF_STREAMS: Final = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
+NOT_OF_STREAMS: Final = frozenset(OURS) - FOR_STREAMS
+"""Settings that a stream cannot have."""
+_OF_STREAMS: Final = (*OF_STREAMS, "initial-cluster-size")
 
 
 def lines(max_priority: int) -> ReadyQueue:
@@ -50,6 +53,7 @@ class QueueType:
         ready: Callable[[int], ReadyQueue] = lines,
         urgent_first: bool = False,
         active_yields: bool = False,
+        retains: bool = False,
     ) -> None:
         self.name: Final = name
         """Value of x-queue-type, and the type in lists."""
@@ -71,6 +75,8 @@ class QueueType:
         """True if messages of priority 5 or more have a class of their own (urgency.py)."""
         self.active_yields: Final = active_yields
         """True if the single active consumer yields to a consumer of a higher priority (rotation.py)."""
+        self.retains: Final = retains
+        """True if messages stay on the disk, and consumers get copies (stream_queue.py)."""
 
     def refused_flag(self, durable: bool, auto_delete: bool, exclusive: bool) -> str:
         """Return the first flag that a queue of this type cannot have; "" without such a flag."""
@@ -78,6 +84,14 @@ class QueueType:
             if given and flag in self.refused_flags:
                 return flag
         return ""
+
+    def refuses(self, argument: str) -> bool:
+        """Return whether a declaration with this argument is refused; unknown arguments have no effect."""
+        if argument in self.refused_arguments:
+            return True
+        if not self.retains or argument == QUEUE_TYPE:
+            return False
+        return argument in FEATURES or ALIASES.get(argument, argument) in NOT_OF_STREAMS
 
 
 CLASSIC: Final = QueueType(
@@ -100,10 +114,22 @@ QUORUM: Final = QueueType(
     urgent_first=True,
     active_yields=True,
 )
-TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, QUORUM)}
+STREAM: Final = QueueType(
+    "stream",
+    "streams",
+    refused_flags=(NON_DURABLE, AUTO_DELETE, EXCLUSIVE),
+    excluding_keys=frozenset(
+        (
+            *NOT_OF_STREAMS,
+            *("max-in-memory-length", "max-in-memory-bytes", "single-active-consumer", "max-priority", "queue-mode"),
+            *("ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure"),
+            "queue-master-locator",
+        )
+    ),
+    retains=True,
+)
+TYPES: Final[dict[str, QueueType]] = {row.name: row for row in (CLASSIC, QUORUM, STREAM)}
 """Types by name. A queue of no other type is CLASSIC."""
-UNSUPPORTED: Final[dict[str, str]] = {"stream": "a cursor reads a queue again and again (docs/spark.md)"}
-"""Types of RabbitMQ that do not exist here, each with the replacement."""
 
 
 class Features:
@@ -139,16 +165,13 @@ def find_type(value: object) -> QueueType | None:
 def read_type(subject: str, name: str, value: object) -> QueueType:
     """Return the type in an argument or attribute `name` of a subject.
 
-    Raises PreconditionFailed (406) for an unknown type, NotSupported (406) for a type of RabbitMQ that does not exist
-    here.
+    Raises PreconditionFailed (406) for an unknown type.
     """
     if value is None:
         return CLASSIC
     row = find_type(value)
     if row is not None:
         return row
-    if isinstance(value, str) and value in UNSUPPORTED:
-        raise NotSupported(f"{subject}: {name}={value} is not supported; {UNSUPPORTED[value]}")
     raise PreconditionFailed(f"{subject}: {Choices(tuple(TYPES), folded=False).fault(name, value)}")
 
 
@@ -175,7 +198,7 @@ def with_default_type(
 def read_features(queue: str, arguments: dict[str, object]) -> Features:
     """Read the features from the arguments of a queue.declare.
 
-    Raises PreconditionFailed (406) for an invalid value, NotSupported (406) for a type of RabbitMQ alone.
+    Raises PreconditionFailed (406) for an invalid value.
     """
     subject = f"queue '{queue}'"
     if FEATURES.isdisjoint(arguments):
@@ -185,8 +208,8 @@ def read_features(queue: str, arguments: dict[str, object]) -> Features:
         optional_argument(subject, "x-single-active-consumer", FLAG, arguments, False),
         read_type(subject, QUEUE_TYPE, arguments.get(QUEUE_TYPE)),
     )
-    for name in features.type.refused_arguments:
-        if name in arguments:
+    for name in arguments:
+        if features.type.refuses(name):
             raise PreconditionFailed(f"{subject}: invalid arg '{name}' for a queue of type {features.type.name}")
     return features
 

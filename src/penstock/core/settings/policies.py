@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from penstock.content.properties import answers_control
 from penstock.errors import PreconditionFailed, ResourceError
-from penstock.settings.table import ALIASES, OURS, POLICY, SMALLEST, SettingValue
+from penstock.settings.table import ALIASES, OF_STREAMS, OURS, POLICY, SMALLEST, SettingValue
 
 PATTERN_OCTETS: Final = 4096
 """Longest expression."""
@@ -155,9 +155,9 @@ ALTERNATE: Final = "alternate-exchange"
 OVERFLOW: Final = "overflow"
 OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 """Values of `overflow`, and of the argument x-overflow, that RabbitMQ knows."""
-LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes"}
+LIMITS_OF_RABBITMQ: Final = SMALLEST - {"capacity-messages", "capacity-bytes", *OF_STREAMS}
 """Limits that RabbitMQ knows; in RabbitMQ all are whole numbers."""
-OF_OPERATORS: Final = (*sorted(SMALLEST), OVERFLOW)
+OF_OPERATORS: Final = (*sorted(SMALLEST.difference(OF_STREAMS)), OVERFLOW)
 """Settings that an operator policy may have, in addition to those without effect."""
 DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy")
 """Keys for dead letters that are settings here."""
@@ -289,7 +289,7 @@ def _is_of_rabbitmq(key: str, value: object) -> bool:
         return value in OVERFLOWS
     if key in LIMITS_OF_RABBITMQ:
         return isinstance(value, int)
-    return key in DEAD_LETTERS or key not in {*OURS, *ALIASES}
+    return key in DEAD_LETTERS or key in OF_STREAMS or key not in {*OURS, *ALIASES}
 
 
 POLICIES_A_VHOST: Final = 1_000

@@ -32,13 +32,11 @@ DEFINITION_OCTETS: Final = 24 * 1024
 PRIORITY_MAX: Final = 1 << 53
 NEARLY: Final = 0.8
 """Similarity (difflib) above which an unknown key counts as a misspelling of a known key."""
-STREAMS: Final = "streams"
-"""Value of apply-to for a type of RabbitMQ that does not exist here: such a policy applies to nothing."""
 
 
 def apply_to_words() -> list[str]:
     """Return the values of `apply-to`."""
-    words = dict.fromkeys((QUEUES, *[row.apply_to for row in TYPES.values()], STREAMS, EXCHANGES, ALL))
+    words = dict.fromkeys((QUEUES, *[row.apply_to for row in TYPES.values()], EXCHANGES, ALL))
     return list(words)
 
 
@@ -111,7 +109,7 @@ def _priority(title: str, value: object) -> int:
 def _read_definition(policy: Policy, title: str) -> None:
     """Sort the keys of a definition into settings, the alternate exchange, and keys without effect."""
     by = OPERATOR if policy.operator else POLICY
-    for_queues = policy.apply_to not in (EXCHANGES, STREAMS)
+    for_queues = policy.apply_to != EXCHANGES
     given: dict[str, object] = {}
     for key, value in policy.definition.items():
         for row in TYPES.values():

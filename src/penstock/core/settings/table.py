@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.queue_settings import Settings, resolve
+from penstock.core.queue.queue_settings import Settings
+from penstock.core.queue.stream_settings import resolve_type
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topic_trie import ANY, ONE, TopicTrie
 from penstock.core.routing.topology import Topology
@@ -459,12 +460,12 @@ class SettingsTable:
         common = ""
         if not self._patterns["queue"].matching(vhost, queue):
             arguments = "\0".join([f"{value.alias}={value.raw!r}" for value in given.values()])
-            common = f"{vhost}\0{policies.name() or ''}\0{policies.operator_name() or ''}\0{arguments}"
+            common = f"{kind}\0{vhost}\0{policies.name() or ''}\0{policies.operator_name() or ''}\0{arguments}"
             shared = self._common.get(common)
             if shared is not None:
                 return shared
         values = self.resolve_queue(vhost, queue, given, policies)
-        settings = resolve(queue, values, self._defaults)
+        settings = resolve_type(queue, values, self._defaults, kind)
         settings.given = given
         settings.policies = policies
         if common:

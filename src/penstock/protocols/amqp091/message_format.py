@@ -38,6 +38,7 @@ from penstock.wire.amqp091.content_header import (
     FIXED_OCTETS,
     FLAGS_AT,
     HEADERS,
+    HEADERS_FLAG,
     SIZES,
     TABLE,
     encode_header,
@@ -279,6 +280,12 @@ _BODY_SIZE_AT: Final = 11
 """Position of the body size in a content (sections 2.3.5.2 and 4.2.6.1)."""
 
 
+_OFFSET_NAME: Final = b"\x0fx-stream-offsetl"
+"""Name of the header with the offset of a message of a stream, and the type of its value."""
+_OFFSET_OCTETS: Final = 25
+"""Bytes of that header."""
+
+
 class Amqp091Format(MessageFormat):
     """The format whose contents begin with a content header frame."""
 
@@ -402,6 +409,31 @@ class Amqp091Format(MessageFormat):
             return HeaderRewriter(content).with_headers(added)
         except CodecError:
             return None
+
+    @override
+    def with_offset(self, content: bytes, offset: i64) -> bytes | None:
+        flags = flags_of(content)
+        start = skip_properties(content, FLAGS_AT + 2, flags, 0, HEADERS)
+        end = skip_properties(content, start, flags, HEADERS, HEADERS + 1)
+        if _OFFSET_NAME[:-1] in content[start:end]:
+            return self.with_headers(content, {"x-stream-offset": int(offset)})
+        size = header_end(content) - FRAME_OVERHEAD + _OFFSET_OCTETS + (0 if end > start else 4)
+        if size > FRAME_PAYLOAD_MAX:
+            return None
+        out = BytesWriter()
+        out.write(content[:3])
+        write_i32_be(out, i32(size))
+        out.write(content[7:FLAGS_AT])
+        out.append(int((flags | HEADERS_FLAG) >> 8))
+        out.append(int(flags & 0xFF))
+        out.write(content[FLAGS_AT + 2 : start])
+        table = end - start - 4 if end > start else 0
+        write_i32_be(out, i32(table + _OFFSET_OCTETS))
+        out.write(content[start + 4 : end])
+        out.write(_OFFSET_NAME)
+        write_i64_be(out, offset)
+        out.write(content[end:])
+        return out.getvalue()
 
     @override
     def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:

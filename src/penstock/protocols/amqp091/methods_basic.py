@@ -16,13 +16,16 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.scan import MessageFilter
 from penstock.core.consume.session import settle_in_slices
+from penstock.core.consume.stream_scan import StreamScan
 from penstock.core.publish.unit_of_work import Transaction
 from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.expiry import expire_slice, expire_steps
 from penstock.core.queue.pager import PageLoadListener
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import ConsumerSettings
+from penstock.core.queue.stream_queue import check_takes
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.credit import UNBOUNDED
@@ -35,6 +38,7 @@ from penstock.protocols.amqp091.content_frames import write_u16
 from penstock.protocols.amqp091.methods_topology import readable_queue
 from penstock.protocols.amqp091.publishing import consume_replies, write_reason
 from penstock.settings.read import read_consume_arguments, read_priority
+from penstock.settings.stream_offset import OFFSET, read_offset
 from penstock.settings.without_effect import in_consumer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.fields import encode_shortstr
@@ -93,14 +97,36 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     priority = read_priority(tag, arguments)
     consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes, priority)
     consumer.arguments = arguments
+    if queue.features.type.retains:
+        scan_stream(channel, consumer, no_ack)
     channel.broker.consume(channel, consumer, settings)
     kind = queue.features.type
     steady = kind.name if queue.features.single_active and not kind.active_yields else ""
-    for sentence in in_consumer(arguments, steady):
+    for sentence in in_consumer(arguments, steady, kind.retains):
         channel.connection.services.log_without_effect(sentence)
     if len(channel.consumers) == 1:
         channel.engine.review_use()
     channel.reply(args, spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
+
+
+def scan_stream(channel: Channel, consumer: Consumer, no_ack: bool) -> None:
+    """Set the scan of a consumer of a stream, with RabbitMQ's conditions: a prefetch, and acknowledgements.
+
+    The priority of a consumer has no effect, because consumers of a stream do not compete.
+
+    Raises PreconditionFailed (406), NotImplementedHere (540).
+    """
+    stream = f"stream queue '{consumer.queue.name}' in vhost '{consumer.queue.vhost}'"
+    if consumer.prefetch == 0:
+        raise PreconditionFailed(f"consumer prefetch count is not set for {stream}")
+    if no_ack:
+        raise NotImplementedHere(f"automatic acknowledgement not supported by {stream}")
+    broker = channel.broker
+    wall_now = broker.now + broker.wall_offset
+    start = read_offset(f"consumer '{consumer.tag}'", OFFSET, consumer.arguments.get(OFFSET), wall_now)
+    consumer.priority = 0
+    format = broker.formats.by_octet(spec.FRAME_HEADER)
+    consumer.scan = StreamScan(consumer, MessageFilter(broker.formats), broker, start, format)
 
 
 def cancel(channel: Channel, args: dict[str, object]) -> None:
@@ -185,6 +211,7 @@ Clients that await each answer stay far below that.
 def get(channel: Channel, args: dict[str, object]) -> None:
     """Deliver one message without a subscription (section 1.8.3.10)."""
     queue = readable_queue(channel, args)
+    check_takes(queue, "basic.get")
     if _is_left_to_cursors(queue):
         raise ResourceLocked(f"queue '{queue.name}' pages and is read by {reader_of(queue)}; delete the cursor first")
     if not channel.engine.has_asked:
@@ -233,7 +260,8 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     """
     batch = channel.get(queue, no_ack, channel.broker.now)
     if batch is None:
-        if queue.waiting() > queue.ready_queue.held_back():
+        held_by_groups = queue.grouping is not None and queue.available() > 0
+        if not held_by_groups and queue.waiting() > queue.ready_queue.held_back():
             return False
         channel.count_get_empty(queue)
         channel.send(spec.BASIC_GET_EMPTY, {})

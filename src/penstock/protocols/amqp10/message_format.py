@@ -36,7 +36,7 @@ from penstock.wire.amqp10.sections import Sections, data_octets, joined_data, pr
 from penstock.wire.amqp10.spec import AMQP_VALUE, DATA, HEADER
 from penstock.wire.amqp10.value_reader import ValueReader
 from penstock.wire.amqp10.value_walk import DESCRIBED, KINDS, STRING32, UNFIT, text_at, value_at
-from penstock.wire.amqp10.values import CodecError, Symbol
+from penstock.wire.amqp10.values import ULONG, CodecError, Symbol, Typed
 
 VALUE_START: Final = b"\x00\x53\x77"
 """Descriptor of an amqp-value."""
@@ -164,6 +164,13 @@ class Amqp10Format(MessageFormat):
             return None
 
     @override
+    def with_offset(self, content: bytes, offset: i64) -> bytes | None:
+        try:
+            return with_annotations(content, _sections(content), {"x-stream-offset": Typed(ULONG, int(offset))})
+        except CodecError:
+            return None
+
+    @override
     def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:
         try:
             sections = _sections(content)
@@ -246,6 +253,8 @@ _INDEXES: Final[list[int]] = [
 
 class SelectableAmqp10(SelectableMessage):
     """The last opened message. One object serves all messages of a format, one after the other."""
+
+    has_groups = True
 
     def __init__(self) -> None:
         self._content: bytes = b""

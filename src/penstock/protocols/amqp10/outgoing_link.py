@@ -231,7 +231,7 @@ class OutgoingLink(Link):
         incomplete = session.writer.forget(self)
         broker = session.broker
         broker.cancel(session, self.consumer.tag)
-        if not closed and self.expiry.lasts_for_session() and not self.consumer.queue.deleted:
+        if not closed and self.expiry.lasts_for_session() and self._is_resumable():
             self._leave_in_session(incomplete)
             return
         if not closed and self._is_suspended():
@@ -284,7 +284,12 @@ class OutgoingLink(Link):
 
     def _is_suspended(self) -> bool:
         """Return whether the link's deliveries are stored after its detach."""
-        return self.expiry.suspends() and not self.consumer.queue.deleted and not self.session.settler.retired
+        return self.expiry.suspends() and self._is_resumable() and not self.session.settler.retired
+
+    def _is_resumable(self) -> bool:
+        """Return whether deliveries may be sent again. A client of a stream attaches behind the last one instead."""
+        queue = self.consumer.queue
+        return not queue.deleted and not queue.features.type.retains
 
     def _leave_in_session(self, incomplete: i64) -> None:
         """Leave the deliveries in the session until it ends; the receiver has none from number `incomplete` on."""

@@ -5,6 +5,7 @@
 | `apache.org:selector-filter:string` | message selector; on a topic it filters before the queue |
 | `apache.org:no-local-filter:list` | no messages that this connection has published; on a topic before the queue |
 | `distribution-mode` `copy` | browsing: the queue keeps its messages |
+| `rabbitmq:stream-offset-spec` | position in a stream (settings/stream_offset.py); described, or plain under this key |
 
 On a topic, no-local applies to the connection of an exclusive subscription. For all other subscriptions it applies to
 the container-id (the client identifier in JMS) on any connection: a durable subscription outlives its connections.
@@ -20,9 +21,13 @@ from penstock.connections.client_session import ClientSession
 from penstock.content.selector.selector import LETTERS_A_UNIT, Selector, parse_selector
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.scan import BrowserScan, MessageFilter, Scan, SelectorScan
-from penstock.errors import InvalidField
+from penstock.core.consume.stream_scan import StreamScan
+from penstock.errors import InvalidField, PreconditionFailed
 from penstock.flow.work import WorkMeter
+from penstock.protocols.amqp10.message_format import FIRST_OCTET
+from penstock.settings.stream_offset import FIRST, read_offset
 from penstock.wire.amqp10.composite import Composite
+from penstock.wire.amqp10.neutral_values import to_neutral
 from penstock.wire.amqp10.values import Described, Symbol, Typed
 
 SELECTOR: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
@@ -30,6 +35,8 @@ NO_LOCAL: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
 DIRECT_BINDING: Final = ("apache.org:legacy-amqp-direct-binding:string", 0x0000468C00000000)
 TOPIC_BINDING: Final = ("apache.org:legacy-amqp-topic-binding:string", 0x0000468C00000001)
 """Descriptors of filters, as symbols and as numbers; the bindings name the routing key of a subscription."""
+STREAM_OFFSET: Final = "rabbitmq:stream-offset-spec"
+"""Descriptor, and key, of the filter with the position in a stream."""
 COPY: Final = "copy"
 """Distribution mode of a browser (section 3.5.7)."""
 
@@ -46,8 +53,11 @@ class SourceFilters:
         """Routing key of a subscription; None if no filter names one."""
         self.granted: dict[object, object] = {}
         """Effective filters, as received."""
+        self._offset: object = None
+        """Value of the position in a stream; None without one."""
+        self._offset_key: object = None
         for key, value in terminus.mapping("filter").items():
-            if isinstance(value, Described) and self._take(value):
+            if (isinstance(value, Described) and self._take(value)) or self._take_offset(key, value):
                 self.granted[key] = value
         work.count(len(self.selector) // LETTERS_A_UNIT)
         self._parsed: Selector | None = parse_selector(self.selector) if self.selector else None
@@ -66,6 +76,18 @@ class SourceFilters:
             return True
         return False
 
+    def _take_offset(self, key: object, value: object) -> bool:
+        """Take the position in a stream; return whether the filter is that."""
+        if isinstance(value, Described):
+            if _name(value.descriptor) != STREAM_OFFSET:
+                return False
+            value = value.value
+        elif _name(key) != STREAM_OFFSET:
+            return False
+        self._offset = to_neutral(value)
+        self._offset_key = key
+        return True
+
     def take_messages(self) -> None:
         """Ignore a request for copies: the receiver's own queue has no other reader."""
         self.browses = False
@@ -74,12 +96,28 @@ class SourceFilters:
         """Return the scan of a consumer, if it needs one; `is_bound`: the binding of its queue has the filters."""
         selector = None if is_bound else self._parsed
         origin = session.connection.number if self.no_local and not is_bound else 0
+        if consumer.queue.features.type.retains:
+            return self._stream_scan(session, consumer, MessageFilter(session.broker.formats, selector, origin))
+        self.granted.pop(self._offset_key, None)
         if not self.browses and selector is None and origin == 0:
             return None
         wanted = MessageFilter(session.broker.formats, selector, origin)
         if self.browses:
             return BrowserScan(consumer, wanted, session.broker)
         return SelectorScan(consumer, wanted, session.broker.work)
+
+    def _stream_scan(self, session: ClientSession, consumer: Consumer, filter: MessageFilter) -> StreamScan:
+        """Return the scan of a consumer of a stream. Raises InvalidField for an invalid position."""
+        if self.browses and self._offset is None:
+            self._offset = FIRST
+        self.browses = False  # Every consumer of a stream reads copies.
+        broker = session.broker
+        try:
+            start = read_offset(f"link '{consumer.tag}'", STREAM_OFFSET, self._offset, broker.now + broker.wall_offset)
+        except PreconditionFailed as error:
+            raise InvalidField(str(error)) from None
+        consumer.priority = 0
+        return StreamScan(consumer, filter, broker, start, broker.formats.by_octet(FIRST_OCTET))
 
 
 def _name(descriptor: object) -> object:
