@@ -183,7 +183,7 @@ def test_messages_go_back_to_their_origin_on_request(broker: BrokerProcess, name
     assert run(broker, "queues", "consume", f"{name}.b", "--ack", "--count", "2") == "2\n3\n"
     assert "--to-origin is for messages of --json" in run(broker, "queues", "publish", name, "x", "--to-origin", code=1)
     with_header = ("queues", "publish", name, "--json", "--header", "a=1", "--file", str(file))
-    assert "leave --whole, --content-type and --header out" in run(broker, *with_header, code=1)
+    assert "leave --whole, --content-type, --header and --delay out" in run(broker, *with_header, code=1)
 
 
 def test_file_cut_in_a_line_publishes_and_counts_the_messages_before(

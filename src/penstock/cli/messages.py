@@ -47,6 +47,9 @@ SHOWN_MOST = 1000
 """Most messages that `consume` shows without --ack: they stay unacknowledged until the command ends."""
 EXCHANGE: Final = "Publish to this exchange; default: the default exchange, where KEY is a queue name."
 TIMEOUT: Final = "Give up after S seconds without any confirm; default: wait for ever."
+OWN_PROPERTIES: Final = (
+    "--json reads messages with their properties: leave --whole, --content-type, --header and --delay out"
+)
 NOTICE: Final = "Say each S seconds by how long a message is delayed, and why; 0: never."
 STOP: Final = "Stop after this number of messages."
 AT_MOST: Final = "Print at most this number of messages."
@@ -69,6 +72,7 @@ def publish(
     persistent: Annotated[bool, "Set delivery mode 2, so that a durable queue stores the messages."],
     content_type: Annotated[str | None, option("Set the content type, such as application/json.", "TYPE")],
     headers: Annotated[tuple[str, ...], option("Add a header; may be repeated.", "NAME=VALUE", "--header")],
+    delay: Annotated[float | None, option("Deliver the messages after S seconds.", "S", kind=PATIENCE)],
     timeout: Annotated[float | None, option(TIMEOUT, "S", kind=PATIENCE)],
     notice: Annotated[float, option(NOTICE, "S", kind=PATIENCE, default=NOTICE_S)],
     as_json: Annotated[bool, option(LINES, option="--json")],
@@ -94,10 +98,10 @@ def publish(
     with interruptible():
         if bodies and (file is not None or whole):
             raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
-        _check_lines(as_json and not bodies, whole, to_origin, content_type or headers)
+        _check_lines(as_json and not bodies, whole, to_origin, content_type or headers or delay)
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
         result = SendResult()
-        with control_session(url) as connection:
+        with control_session(url, **({} if delay is None else {"protocol": "amqp10"})) as connection:
             publisher = connection.publisher(
                 exchange=exchange, routing_key=key, durable=persistent, flow_control_wait_notify_period=QUIET_S
             )
@@ -106,7 +110,7 @@ def publish(
                 if as_json and not bodies:
                     _send_lines(sending, file, persistent, to_origin, connection.protocol == "amqp10")
                 else:
-                    for messages in _messages(_bodies(bodies, file, whole), properties):
+                    for messages in _messages(_bodies(bodies, file, whole), properties, delay):
                         sending.send(messages)
                 sending.reporter.end()
             except InvalidLine as error:
@@ -114,7 +118,7 @@ def publish(
                 raise ConfigError(f"{error}; {_before(result)}") from None
             except Timeout as error:
                 raise ConfigError(f"gave up: {error}; {_confirmed(result)}") from None
-            except ConnectionClosed as error:
+            except (ConnectionClosed, ValueError) as error:
                 raise ConfigError(f"{error}; {_confirmed(result)}") from None
             unroutable = sum(each.reason in UNROUTABLE for each in result.refused)
             near = near_match(connection, f"no queue '{key}'") if unroutable and not exchange else ""
@@ -133,7 +137,7 @@ def _send_lines(sending: Sending, file: Path | None, persistent: bool, to_origin
 def _check_lines(are_lines: bool, whole: bool, to_origin: bool, more: object) -> None:
     """Raise ConfigError for options that do not go together: a line of JSON has properties of its own."""
     if are_lines and (whole or more):
-        raise ConfigError("--json reads messages with their properties: leave --whole, --content-type and --header out")
+        raise ConfigError(OWN_PROPERTIES)
     if to_origin and not are_lines:
         raise ConfigError("--to-origin is for messages of --json, which have an exchange and a routing key")
 
@@ -223,15 +227,17 @@ class Sending:
             raise Timeout(f"the broker confirmed nothing for {self._timeout:g} s{f': {why}' if why else ''}")
 
 
-def _messages(batches: Iterator[list[bytes]], properties: Properties) -> Iterator[Sequence[bytes | Message]]:
+def _messages(
+    batches: Iterator[list[bytes]], properties: Properties, delay: float | None
+) -> Iterator[Sequence[bytes | Message]]:
     """Return bodies as messages; bodies without properties are sent on a shorter path."""
     from penstock.client.engine.messages import Message
 
-    if not properties.as_dict():
+    if not properties.as_dict() and delay is None:
         yield from batches
         return
     for bodies in batches:
-        yield [Message(body, properties=properties) for body in bodies]
+        yield [Message(body, properties=properties, delay=delay) for body in bodies]
 
 
 def _report_s(notice_s: float) -> float:

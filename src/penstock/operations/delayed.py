@@ -64,7 +64,7 @@ def cancel(node: Node, request: ControlRequest) -> Steps[Row]:
 def _act(
     node: Node,
     request: ControlRequest,
-    one: Callable[[Delays, int, float], bool],
+    one: Callable[[Delays, StoredMessage, float], bool],
     several: Callable[[Delays, int, float], int],
 ) -> Steps[Row]:
     queue, broker = _queue(request), node.broker
@@ -75,7 +75,8 @@ def _act(
     delays = delays_of(queue)
     done = 0
     if number is not None:
-        if delays is None or not one(delays, number, broker.now):
+        found = None if delays is None else (yield from delays.find(number))
+        if delays is None or found is None or not one(delays, found, broker.now):
             raise NotFound(f"queue '{queue.name}' has no delayed message '{given}'")
         done = 1
     left = int(queue.delayed_messages) if number is None else 0

@@ -6,10 +6,11 @@ import pytest
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
-from penstock.core.message import DelayedEnvelope, Envelope, Message
-from penstock.core.queue.delays import DUE_A_STEP, delays_of, number_of, number_text, retry_delay_s
+from penstock.core.message import DelayedEnvelope, Envelope, Message, StoredMessage
+from penstock.core.queue.delays import DUE_A_STEP, Delays, delays_of, number_of, number_text, retry_delay_s
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
+from penstock.flow.work import finish
 from tests.support.broker_fixture import House, a_queue, told
 from tests.support.full_queue import CHARGE
 
@@ -31,6 +32,11 @@ def ready(queue: Queue) -> list[bytes]:
 def delayed(queue: Queue) -> list[Message]:
     delays = delays_of(queue)
     return [] if delays is None else list(delays.first(1000))
+
+
+def found(delays: Delays, number: int | None) -> StoredMessage | None:
+    assert number is not None
+    return finish(delays.find(number))
 
 
 def test_delayed_message_counts_in_the_depth_and_is_not_ready() -> None:
@@ -176,11 +182,12 @@ def test_delayed_message_is_found_cancelled_and_made_ready_by_its_number() -> No
     numbers = {message.content: number_of(number_text(message)) for message in delayed(queue)}
     delays = delays_of(queue)
     assert delays is not None
-    two, three = numbers[b"two"], numbers[b"three"]
+    two, three, four = [found(delays, numbers[name]) for name in (b"two", b"three", b"three")]
     assert two is not None
-    assert three is not None
+    assert three is four is not None
     assert delays.cancel(two, house.broker.now)
     assert not delays.cancel(two, house.broker.now)
+    assert found(delays, numbers[b"two"]) is None
     assert delays.make_ready(three, house.broker.now)
     assert ready(queue) == [b"three"]
     assert [message.content for message in delayed(queue)] == [b"one"]
@@ -284,7 +291,7 @@ def test_cancelled_messages_leave_the_order_of_the_others_as_it_was() -> None:
     assert delays is not None
     listed = delays.first(1000)
     for message in listed[::3]:
-        assert delays.cancel(message.sequence, house.broker.now)
+        assert delays.cancel(message, house.broker.now)
     rest = [message.content for index, message in enumerate(listed) if index % 3]
     house.later(200)
     house.later(1)

@@ -25,6 +25,7 @@ from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import DelayedEnvelope, Message, StoredMessage, TrackedMessage
 from penstock.core.queue.context import DelayedMessages, QueueContext
 from penstock.flow.timers import NEVER, TimerHandler
+from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
@@ -38,8 +39,9 @@ FIRST_NUMBER: Final = -(1 << 62)
 """Number of the first delayed message of a queue. All numbers are negative, and below each sequence."""
 DOUBLED_MOST: Final = 40
 """Most doublings of a retry delay; the longest delay bounds it far earlier."""
+SEARCHED_AT_ONCE: Final = 4096
 SEARCHED_A_UNIT: Final = 16
-"""Delayed messages that a search by number looks at with one unit of work."""
+"""Delayed messages that a search by number looks at without a pause, and with one unit of work."""
 LISTED_MOST: Final = 1000
 """Most delayed messages in one list."""
 TAKEN_TOGETHER: Final = 500
@@ -132,10 +134,9 @@ class Delays(TimerHandler, DelayedMessages):
             self._announce(done, now)
         return self.next_due()
 
-    def make_ready(self, number: i64, now: float) -> bool:
-        """Make a message ready before it is due; False if no message has this number."""
-        message = self._take(number)
-        if message is None:
+    def make_ready(self, message: StoredMessage, now: float) -> bool:
+        """Make a message ready before it is due; False if it is not delayed any more."""
+        if not self._take(message):
             return False
         self._make_ready(message, now)
         self._announce(1, now)
@@ -213,10 +214,9 @@ class Delays(TimerHandler, DelayedMessages):
 
     # Removing
 
-    def cancel(self, number: i64, now: float) -> bool:
-        """Remove a message; False if no message has this number."""
-        message = self._take(number)
-        if message is None:
+    def cancel(self, message: StoredMessage, now: float) -> bool:
+        """Remove a message; False if it is not delayed any more."""
+        if not self._take(message):
             return False
         self._drop(message, now)
         self.queue.update_gate(now)
@@ -250,18 +250,28 @@ class Delays(TimerHandler, DelayedMessages):
         queue.settle(1, message.charge, now)
         self._broker.work.count(DUE_WORK)
 
-    def _take(self, number: i64) -> StoredMessage | None:
-        """Remove a message from the heap by its number; None if no message has it."""
-        heap = self.messages
-        self._broker.work.count(len(heap) // SEARCHED_A_UNIT)
-        for at in range(len(heap)):
-            message = heap[at]
-            if message.sequence == number:
-                _remove_from_heap(heap, at)
-                return message
-        return None
+    def _take(self, message: StoredMessage) -> bool:
+        """Remove a message from the heap; False if it is not there."""
+        try:
+            at = self.messages.index(message)
+        except ValueError:
+            return False
+        _remove_from_heap(self.messages, at)
+        return True
 
     # Queries
+
+    def find(self, number: i64) -> Steps[StoredMessage | None]:
+        """Find a message by its number, in slices; None if no message has it."""
+        work = self._broker.work
+        messages = list(self.messages)
+        for start in range(0, len(messages), SEARCHED_AT_ONCE):
+            for message in messages[start : start + SEARCHED_AT_ONCE]:
+                if message.sequence == number:
+                    return message
+            if work.spend(SEARCHED_AT_ONCE // SEARCHED_A_UNIT):
+                yield
+        return None
 
     def first(self, most: i64) -> list[StoredMessage]:
         """Return the first messages by due time, at most `LISTED_MOST`."""
