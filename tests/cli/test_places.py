@@ -48,6 +48,8 @@ WORDS = {
 LOOKS = {
     "cursors show": "billing",
     "exchanges show": "logs",
+    "exchanges info": "logs",
+    "queues info": "orders",
     "messages browse": "orders",
     "messages delayed": "orders",
     "queues show": "orders",

@@ -19,6 +19,7 @@ from penstock.content.properties import Properties
 from penstock.content.selector.selector import parse_selector
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.scan import MessageFilter
+from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
@@ -157,7 +158,13 @@ def test_filter_selects_messages_and_positions_stay(client: Dialogue) -> None:
     ("fields", "error", "sentence"),
     [
         ({"filter": "n >"}, InvalidField, "the selector is not valid at character 4: .*"),
-        ({"limit": 0}, PreconditionFailed, "'limit' must be at least 1, not 0"),
+        ({"limit": 0}, PreconditionFailed, "'limit' must be a whole number from 1, not 0"),
+        (
+            {"from": 1 << 63},
+            PreconditionFailed,
+            "'from' must be a whole number from 0 to 4611686018427387903, not 9",
+        ),
+        ({"from": "9" * 400}, PreconditionFailed, "'from' must be a whole number from 0, not '99"),
         ({"limit": -1}, PreconditionFailed, "'limit' must be .*-1"),
         ({"from": "x"}, PreconditionFailed, "'from' must be .*'x'"),
         ({"truncate": True}, PreconditionFailed, "'truncate' must be .*true"),
@@ -207,6 +214,13 @@ def test_request_examines_a_bounded_number_of_messages(client: Dialogue) -> None
     found = browsed(client.driver, filter="n = 1")
     assert (found["messages"], found["next"], found["examined"]) == ([], EXAMINED_MOST + 1, EXAMINED_MOST)
     assert browsed(client.driver, filter="n = 1", from_=found["next"])["next"] is None
+
+
+def test_request_beyond_the_end_of_a_queue_moves_no_message_into_the_index(client: Dialogue) -> None:
+    client.say(publish("q", b"x"))
+    for start in (2, (1 << 62) - 1):
+        assert browsed(client.driver, from_=start) == {"queue": "q", "messages": [], "next": None, "examined": 0}
+    assert len(client.vhost.queue("q").ready_queue.contiguous()) == 1
 
 
 def test_expired_message_is_not_shown(driver: BrokerDriver) -> None:
@@ -307,6 +321,36 @@ def test_messages_of_cursors_and_those_left_to_consumers_are_shown_in_order() ->
     assert isinstance(desk.queue.ready_queue, SharedReadyQueue)
     rows = house_rows(desk, desk.queue)
     assert places(rows) == [(number, "ready") for number in range(1, 11)]
+
+
+def test_messages_left_to_consumers_beside_a_cursor_keep_their_order_after_a_look() -> None:
+    desk = Desk(6)
+    session = Session()
+    for _ in range(3):
+        session.get(desk.queue, False, 0.0)
+    cursor = desk.attach()
+    cursor.plan("q", 0, 2, 1 << 62, 1 << 62)
+    for tag in (2, 1):
+        session.unsettled.settle(tag, tag, Outcome.RELEASED, 0.0)
+    assert places(house_rows(desk, desk.queue)) == [(number, "ready") for number in (1, 2, 4, 5, 6)]
+    session.unsettled.settle(3, 3, Outcome.RELEASED, 0.0)
+    assert places(house_rows(desk, desk.queue)) == [(number, "ready") for number in range(1, 7)]
+    taken: list[int] = []
+    while (batch := session.get(desk.queue, False, 0.0)) is not None:
+        taken += [int(message.sequence) for message in batch.messages if message is not None]
+    assert taken == [1, 2, 3, 6], "the cursor has planned the others"
+    assert desk.queue.ready_queue.oldest_arrival() == 0.0
+
+
+def test_urgent_messages_of_a_quorum_queue_come_first_after_a_look(driver: BrokerDriver) -> None:
+    client = Dialogue(driver)
+    client.vhost.declare_queue("q", {"x-queue-type": "quorum"}, True, False, None, None)
+    for priority in (0, 0, 9):
+        client.say(publish("q", b"%d" % priority, properties=Properties(priority=priority)))
+        assert [row["position"] for row in all_of(driver)] == [*range(1, int(client.vhost.queue("q").tail) + 1)]
+    client.say(publish("q", b"9", properties=Properties(priority=9)))
+    frames = client.consume("q")
+    assert b"".join(payload for kind, _, payload in frames if kind == 3) == b"9900"
 
 
 # On the disk

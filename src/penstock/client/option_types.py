@@ -125,6 +125,7 @@ class QueueSettings(TypedDict, total=False):
     dead_letter_exchange: SettingOfQueue
     dead_letter_routing_key: SettingOfQueue
     dead_letter_strategy: SettingOfQueue
+    group_by: SettingOfQueue
     consumer_timeout: SettingOfQueue
     consumer_window_bytes: SettingOfQueue
     consumer_window_adaptive: SettingOfQueue
@@ -160,6 +161,7 @@ class QueueSettings(TypedDict, total=False):
     overflowPolicy: SettingOfQueue
     x_qpid_overflow_policy: SettingOfQueue
     address_full_policy: SettingOfQueue
+    messageGroupKeyOverride: SettingOfQueue
     default_consumer_window_size: SettingOfQueue
     consumerWindowSize: SettingOfQueue
     consumerMaxRate: SettingOfQueue
@@ -193,6 +195,7 @@ class QueueSettings(TypedDict, total=False):
     x_dead_letter_exchange: SettingOfQueue
     x_dead_letter_routing_key: SettingOfQueue
     x_dead_letter_strategy: SettingOfQueue
+    x_group_by: SettingOfQueue
     x_consumer_timeout: SettingOfQueue
     x_consumer_window_bytes: SettingOfQueue
     x_consumer_window_adaptive: SettingOfQueue

@@ -23,6 +23,7 @@ from penstock.access.access_table import AccessTable
 from penstock.core.access_journal import AccessJournal
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_pace import ConsumerRateLimiter, ConsumerWindow, SlowConsumerMonitor, forget
+from penstock.core.consume.group_scan import is_grouped, join_groups, regroup
 from penstock.core.consume.rotation import add, has_exclusive, is_subscribed, remove, scans_of, take_consumers
 from penstock.core.consume.session import Session
 from penstock.core.dispatcher import Dispatcher
@@ -172,6 +173,7 @@ class Broker(Dispatcher):
                 self.turns.roads.add(gate, queue)
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
+            regroup(self, queue)
             attach_retries(self, queue)
             self.watch_lifetime(queue)
             self.schedule_delivery(queue)
@@ -258,11 +260,13 @@ class Broker(Dispatcher):
         use.
         """
         queue = consumer.queue
-        if queue.cursors and (queue.pager is not None or consumer.scan is not None or consumer.exclusive):
+        bars = queue.pager is not None or consumer.scan is not None or consumer.exclusive or is_grouped(queue)
+        if queue.cursors and bars and not queue.features.type.retains:
             raise ResourceLocked(
-                f"queue '{queue.name}' is read by {reader_of(queue)}; browsers, exclusive consumers, "
-                "consumers with selectors and those of a queue that pages must wait until the cursor is deleted"
+                f"queue '{queue.name}' is read by {reader_of(queue)}; browsers, exclusive consumers, consumers with "
+                "selectors and those of a queue that pages, or has groups, must wait until the cursor is deleted"
             )
+        join_groups(self, consumer)
         if queue.consumers and not consumer.browses() and (consumer.exclusive or has_exclusive(queue)):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
         _check_bounds(session, consumer)
@@ -491,8 +495,8 @@ def _check_bounds(session: Session, consumer: Consumer) -> None:
     queue = consumer.queue
     if consumer.scan is not None and scans_of(queue) >= SCANS_OF_A_QUEUE:
         raise ResourceError(
-            f"queue '{queue.name}' in vhost '{queue.vhost}' has {SCANS_OF_A_QUEUE:,} consumers with selectors and "
-            f"browsers, the most it may have; '{consumer.tag}' was not added"
+            f"queue '{queue.name}' in vhost '{queue.vhost}' has {SCANS_OF_A_QUEUE:,} consumers with selectors or "
+            f"groups, and browsers, the most it may have; '{consumer.tag}' was not added"
         )
     if len(queue.consumers) >= CONSUMERS_OF_A_QUEUE:
         raise ResourceError(

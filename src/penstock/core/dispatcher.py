@@ -235,6 +235,8 @@ class Dispatcher(PublishContext):
         log = log_of(queue)
         if log.has_news:
             log.has_news = False
+            if queue.cursors:
+                self._effects.append(QueueChanged(queue))
             rotation.review_unmatched()
         if rotation.top is None:
             return None

@@ -11,6 +11,7 @@ from penstock.access.user import MAX_QUEUES
 from penstock.content.delay import header_delay_ms
 from penstock.content.properties import answers_control, check_name
 from penstock.content.selector.fields import SelectableMessage
+from penstock.core.consume.group_scan import check_groups, regroup
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.gates.registry import Gates
 from penstock.core.journal.write_shares import WriteListener, WriteShare
@@ -198,6 +199,7 @@ class VirtualHost(Topology):
         self.broker.work.done += self.table.policies.work(self.name, name)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments), features.type.apply_to)
         check(name, settings, features, self.broker.journal)
+        check_groups(name, settings, features)
         check_writable(self.broker.journal, durable and owner is None)
         queue = make_queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)
         queue.arguments = arguments
@@ -234,6 +236,7 @@ class VirtualHost(Topology):
         self.gates.attach_queue(queue)
         self.setup_dead_lettering(queue)
         limit(self.broker, queue)
+        regroup(self.broker, queue)
         attach_retries(self.broker, queue)
         self.epoch += 1
 

@@ -247,6 +247,15 @@ def _of_gate(gate: Gate, broker: Broker) -> list[str]:
     return first_lines(lines, f"producers are blocked by {text_of(gate).name(gate)}", count=len(waiting))
 
 
+def of_address(gates: list[Gate], broker: Broker) -> list[str]:
+    """Describe the closed gates of an exchange, the producers that they block, and what they wait for."""
+    sentences: list[str] = []
+    for gate in gates:
+        if gate.in_line() or not gate.open:
+            sentences += _of_gate(gate, broker) + waits_of(gate, broker)
+    return sentences
+
+
 def _refused_of_gone(gate: Gate) -> list[str]:
     """Describe the refused publishes of the last closed publishers."""
     gone = [block for block in gate.stats.departed or () if block.refused]

@@ -41,7 +41,7 @@ from penstock.flow.wait import Wait, Waits
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, VHOST, Operation, Route, Waiting
 from penstock.operations.body_reads import beginning_of_body
-from penstock.settings.kind import COUNT
+from penstock.settings.kind import COUNT, Kind, whole
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 1000
@@ -60,6 +60,7 @@ BYTES_A_UNIT: Final = 1024
 SESSIONS_A_UNIT: Final = 4
 MESSAGES_A_UNIT: Final = 16
 """Sessions, and unsettled deliveries, examined with one unit of work."""
+AT_LEAST_ONE: Final = whole(1)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 READY: Final = "ready"
 UNACKED: Final = "unacked"
@@ -164,6 +165,8 @@ class Browse:
     # Ready messages, in memory and on the disk
 
     def _collect_steps(self) -> Waits[None]:
+        if self._start > self.queue.tail:
+            return  # Otherwise all messages in memory would enter the index.
         at = self._start
         within = True
         copies: _Copies | None = None
@@ -176,7 +179,7 @@ class Browse:
                 return
             first = at if at > pager.next else pager.next
             if copies is not None:
-                is_over = yield from self._copies_steps(copies, first)
+                is_over = yield from self._paged_steps(copies.messages, first)
                 if is_over:
                     return
                 at = copies.after(first, pager.durable_end())
@@ -189,14 +192,16 @@ class Browse:
                 yield copies.wait
                 yield None
             else:
-                self._collect_unwritten(pager, first)
+                yield from self._paged_steps(_unwritten(pager), first)
                 return
 
-    def _copies_steps(self, copies: _Copies, first: i64) -> Waits[bool]:
-        """Examine copies from a position on; return whether the page is complete."""
-        for message in copies.messages:
+    def _paged_steps(self, messages: list[StoredMessage], first: i64) -> Waits[bool]:
+        """Examine messages of the disk from a position on; return whether the page is complete."""
+        for message in messages:
             if message.sequence < first:
                 continue
+            if message.sequence > visible_tail(self.queue):
+                break
             if self._examine(message, PAGED):
                 self.reached = message.sequence + 1
                 return True
@@ -204,17 +209,7 @@ class Browse:
                 yield None
         return False
 
-    def _collect_unwritten(self, pager: QueuePager, first: i64) -> None:
-        """Examine the messages that are being written, which are bounded by `pager.UNWRITTEN_BYTES`."""
-        for page in pager.unwritten:
-            for message in page.group.messages:
-                if message is None or message.sequence < first:
-                    continue
-                if self._examine(message, PAGED):
-                    self.reached = message.sequence + 1
-                    return
-
-    def _memory_steps(self, start: i64) -> Waits[i64]:
+    def _memory_steps(self, start: i64) -> Waits[int]:
         """Examine ready messages in memory; return the first position that was not examined, 0 for none."""
         reached: i64 = 0
         done: set[IndexedReadyQueue] = set()
@@ -228,7 +223,7 @@ class Browse:
             done.add(line)
         return self._cut(reached)
 
-    def _line_steps(self, line: IndexedReadyQueue, start: i64) -> Waits[i64]:
+    def _line_steps(self, line: IndexedReadyQueue, start: i64) -> Waits[int]:
         """Examine a line; return as `_memory_steps`. The amount found in other lines does not count."""
         bytes_before, count_before = self._bytes, len(self.found)
         self._bytes = 0
@@ -349,7 +344,7 @@ class Browse:
             properties = properties_row(message_format.properties(message.content))
         except UnreadableContent:
             properties, unreadable = {}, True
-        arrived = EPOCH + timedelta(seconds=message.arrived + broker.wall_offset)
+        arrived = EPOCH + timedelta(microseconds=round((message.arrived + broker.wall_offset) * 1e6))
         row: Row = {
             "position": int(message.sequence),
             "state": found.state,
@@ -389,6 +384,16 @@ class Browse:
         if sees_names or (connection is not None and connection.user == user):
             return session.name
         return f"con:{session.connection_number}"
+
+
+def _unwritten(pager: QueuePager) -> list[StoredMessage]:
+    """Return the messages that are being written, which are bounded by `pager.UNWRITTEN_BYTES`."""
+    messages: list[StoredMessage] = []
+    for page in pager.unwritten:
+        for message in page.group.messages:
+            if message is not None:
+                messages.append(message)
+    return messages
 
 
 def _position(found: Found) -> int:
@@ -441,9 +446,9 @@ def browse(node: Node, request: ControlRequest) -> Waiting:
     text = request.text("filter", "")
     node.broker.work.done += len(text) // LETTERS_A_UNIT
     filter = MessageFilter(node.broker.formats, parse_selector(text))
-    limit = _whole(request, "limit", LIMIT_DEFAULT, 1)
-    start = _whole(request, "from", 1, 0)
-    truncate = _whole(request, "truncate", BODY_MOST, 0)
+    limit = _whole(request, "limit", LIMIT_DEFAULT, AT_LEAST_ONE)
+    start = _whole(request, "from", 1, COUNT)
+    truncate = _whole(request, "truncate", BODY_MOST, COUNT)
     shown = (max(start, 1), min(limit, LIMIT_MOST), min(truncate, BODY_MOST))
     wanted = Browse(node.broker, node.connections, queue, filter, *shown)
     rules = request.access.rules
@@ -458,16 +463,14 @@ def _checked(steps: Waits[Row], queue: Queue) -> Waits[Row]:
     return row
 
 
-def _whole(request: ControlRequest, name: str, default: int, least: int) -> int:
+def _whole(request: ControlRequest, name: str, default: int, kind: Kind) -> int:
     """Return a number, which may be digits in a text. Raises PreconditionFailed (406)."""
     value = request.fields.get(name)
     if value is None:
         return default
-    found: object = COUNT.parse(value)
+    found: object = kind.parse(value)
     if not isinstance(found, int):
-        raise PreconditionFailed(COUNT.fault(f"'{name}'", value))
-    if found < least:
-        raise PreconditionFailed(f"'{name}' must be at least {least}, not {found}")
+        raise PreconditionFailed(kind.fault(f"'{name}'", value))
     return found
 
 

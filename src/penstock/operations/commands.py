@@ -21,6 +21,7 @@ from penstock.operations.command import (
     pairs,
     places,
 )
+from penstock.operations.command_info import INFOS
 from penstock.settings.kind import COUNT
 from penstock.settings.without_effect import in_exchange, in_queue
 from penstock.texts import counted, nearest
@@ -807,5 +808,5 @@ OTHERS: Final = (
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *TOPOLOGY, *TRANSFERS, *DELAYED, *OBJECTS, *_policies("policies", (OPERATOR,), {}),
-    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS,
+    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS, *INFOS,
 )  # fmt: skip

@@ -254,7 +254,7 @@ class Taking:
 
     def _take_one(self, oldest: Message) -> Message:
         queue = self.queue
-        batch = self._session.get(queue, False, self.node.broker.now)
+        batch = self._session.get(queue, False, self.node.broker.now, False)
         assert batch is not None
         if batch.waits_for_disk and queue.storage is not None:
             queue.storage.journal.require_flush()

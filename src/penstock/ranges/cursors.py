@@ -232,6 +232,7 @@ class Cursor(CursorState):
     def begin_plan(self, queue: str, start: i64) -> Position:
         """Return the position for a plan after `start`; raises as `plan`, which ends with the messages in memory."""
         position = self.position(queue)
+        self.check_retained(position, start)
         if start < position.settled:
             raise PreconditionFailed(
                 f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
@@ -239,9 +240,20 @@ class Cursor(CursorState):
             )
         return position
 
+    def check_retained(self, position: Position, start: i64) -> None:
+        """Raise PreconditionFailed (406) if retention has dropped messages of a stream after `start`."""
+        queue = position.queue
+        if not queue.features.type.retains or queue.pager is None or start + 1 >= queue.pager.next:
+            return
+        raise PreconditionFailed(
+            f"queue '{queue.name}' is a stream, and its messages {int(start) + 1} to {int(queue.pager.next) - 1} were "
+            f"dropped before cursor '{self.name}' had read them; move the cursor to earliest, and retain more"
+        )
+
     def read(self, queue: str, lo: i64, hi: i64, rows: i64, bytes: i64) -> list[Message]:
         """Return the first messages of (lo, hi], within rows and bytes but at least one; the queue keeps them."""
         position = self.position(queue)
+        self.check_retained(position, lo)
         if lo < position.settled:
             raise PreconditionFailed(
                 f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
@@ -288,6 +300,8 @@ class Cursor(CursorState):
 
 
 def _check_readable(queue: Queue, cursor: str) -> None:
+    if queue.features.type.retains:
+        return  # Consumers and cursors of a stream do not take from each other.
     bar = "" if queue.rotation is None else queue.rotation.bar_to_cursors()
     if bar:
         raise ResourceLocked(f"queue '{queue.name}' has {bar}; cursor '{cursor}' cannot read it meanwhile")
@@ -334,6 +348,8 @@ def _initial(queue: Queue, starting: int | str) -> i64:
 def earliest_offset(queue: Queue) -> i64:
     """Return the offset before the oldest message that no cursor has settled; 0 if consumers may return older
     messages."""
+    if queue.features.type.retains and queue.pager is not None:
+        return queue.pager.next - 1
     if not queue.cursors and queue.unacked_messages > 0:
         return 0
     oldest = oldest_of(queue.ready_queue)
@@ -383,6 +399,8 @@ def check_move(cursor: Cursor, queue: str, to: int | str) -> Move:
     position = cursor.position(queue)
     tail = visible_tail(position.queue)
     earliest = settled_by_all(position.queue)
+    if position.queue.features.type.retains:
+        earliest = earliest_offset(position.queue)
     if to == "earliest":
         return Move(position, earliest)
     if to == "latest":

@@ -123,6 +123,8 @@ class PlanBatch:
         start: i64 = self._start.get(name, int(position.settled))
         if start != position.settled:
             self.cursor.begin_plan(name, start)
+        else:
+            self.cursor.check_retained(position, start)
         if position.queue.pager is None and position.newest() <= start:
             if start > position.planned or start > position.shared.acquired:
                 position.plan_to(start)

@@ -183,6 +183,7 @@ FREE: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the file syst
 SWITCH: Final = Flag(values="`true`, `false`")
 NAME: Final = Text(0, NAME_MAX, values="a name")
 """The name of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
+GROUP: Final = Text(1, NAME_MAX, values="`group-id`, the name of a header, or `none`")
 OVERFLOW: Final = Choices(OVERFLOW_ALIASES, article="an overflow policy", values="a policy")
 SLOW: Final = Choices(SLOW_POLICIES, article="a policy for slow consumers", values="`notify`, `cancel`")
 LAG: Final = Choices(LAG_POLICIES, article="a policy for cursors that are behind", values="`tell`, `detach`")
@@ -318,6 +319,9 @@ SETTINGS: Final = (
     Setting("dead-letter-routing-key", NAME, "queue", "their routing key, instead of their own", None),
     Setting("dead-letter-strategy", STRATEGY, "queue",
             "whether a dead letter without room is lost at the hold deadline, or waits", AT_MOST_ONCE),
+    Setting("group-by", GROUP, "queue",
+            "what names a message's group: `group-id`, or a header; a group goes to one consumer at a time", None,
+            qpid="qpid.group_header_key", java="messageGroupKeyOverride"),
     Setting("consumer-timeout", TIMEOUT, "queue consumer vhost broker",
             "time in which a delivery must be acknowledged", 1800.0, smallest=True, types=BOTH),
     Setting("consumer-window-bytes", WINDOW, "queue consumer", "most unsettled bytes of a consumer", UNBOUNDED,

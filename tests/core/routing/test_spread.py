@@ -10,9 +10,10 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.content.selector.fields import NeutralMessage
+from penstock.core.routing.exchange import Binding
 from penstock.core.routing.spread import WEIGHT_MAX, mixed, text_of
 from penstock.core.vhost import VirtualHost
-from penstock.errors import PreconditionFailed, ResourceError
+from penstock.errors import PreconditionFailed
 from tests.support.topology import Headers, a_vhost, declare, exchange, reached, resolve
 
 KEYS = [f"customer-{number}" for number in range(20_000)]
@@ -114,8 +115,9 @@ PINNED = ["q1", "q2", "q5", "q0", "q6"]
 PINNED_MODULUS = ["q0", "q0", "q1", "q1", "q0"]
 
 
-def test_hash_by_header_reads_the_header_and_not_the_key(where: VirtualHost) -> None:
-    spread(where, "x-consistent-hash", dict.fromkeys(NAMES, 1), {"hash-header": "customer"})
+@pytest.mark.parametrize("name", ["hash-header", "x-hash-on"])
+def test_hash_by_header_reads_the_header_and_not_the_key(where: VirtualHost, name: str) -> None:
+    spread(where, "x-consistent-hash", dict.fromkeys(NAMES, 1), {name: "customer"})
     by_header = [reached(where, "x", "same key", {"customer": key})[0] for key in KEYS[:2000]]
     assert chi_square(Counter(by_header), equal(NAMES, 2000)) < CHI_SQUARE_MOST
     assert {reached(where, "x", key, {"customer": "one"})[0] for key in KEYS[:50]} == {by_header_of(where, "one")}
@@ -181,6 +183,7 @@ def test_binding_key_of_other_types_is_any_text(where: VirtualHost, kind: str) -
     ("arguments", "words"),
     [
         ({"hash-header": "h", "hash-property": "message_id"}, "hash-header and hash-property exclude each other"),
+        ({"x-hash-on": "h", "hash-property": "message_id"}, "x-hash-on and hash-property exclude each other"),
         ({"hash-property": "app_id"}, "hash-property is 'app_id'; it is one of message_id, correlation_id, timestamp"),
         ({"hash-property": 5}, "hash-property is of type signedint; it must be a string"),
         ({"hash-header": {"a": 1}}, "hash-header is of type table; it must be a string"),
@@ -249,14 +252,13 @@ def test_random_route_is_never_cached(where: VirtualHost) -> None:
     assert route.single_queue is None
 
 
-def test_lookup_of_too_many_destinations_is_refused(where: VirtualHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.core.routing.route.VISITS_MAX", 3)
+def test_lookup_costs_a_visit_for_four_destinations_and_stops_at_the_most(where: VirtualHost) -> None:
     spread(where, "x-consistent-hash", dict.fromkeys(NAMES, 1))
-    assert reached(where, "x", "k"), "10 destinations cost 3 visits"
-    for number in range(10, 13):
-        where.bind("x", declare(where, f"q{number}"), None, "1", {})
-    with pytest.raises(ResourceError, match="visit more than"):
-        reached(where, "x", "k")
+    matched: list[Binding] = []
+    assert where.exchanges["x"].match("k", {}, matched, 2) == 3
+    assert matched == []
+    assert where.exchanges["x"].match("k", {}, matched, 3) == 3
+    assert len(matched) == 1
 
 
 @pytest.mark.parametrize("make", [lambda n: n, lambda n: n << 16, lambda n: 0xFFFFFFFF - n])

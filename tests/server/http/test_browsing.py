@@ -40,7 +40,7 @@ def test_browse_over_http_refuses_wrong_parameters(served: BrokerProcess, name: 
     at = ONE.format(name)
     for query, reason in (
         ("filter=n+%3E", "the selector is not valid at character 4"),
-        ("limit=0", "'limit' must be at least 1, not 0"),
+        ("limit=0", "'limit' must be a whole number from 1, not '0'"),
         ("from=-1", "'from' must be a whole number from 0, not '-1'"),
     ):
         answer = web.ask("GET", f"{at}?{query}")

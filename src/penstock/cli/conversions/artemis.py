@@ -62,8 +62,9 @@ IDLE: Final = reasons(
         "metrics have no history in the broker": "message-counter-history-day-limit enable-metrics",
         "set it as an argument of the queue": "default-last-value-queue last-value-queue default-last-value-key "
         "default-exclusive-queue default-ring-size default-max-consumers default-non-destructive",
-        "the broker has no such feature": "default-group-rebalance default-group-rebalance-pause-dispatch "
-        "default-group-buckets default-group-first-key default-purge-on-no-consumers "
+        "a group of group-by moves when all its messages are settled": "default-group-rebalance "
+        "default-group-rebalance-pause-dispatch default-group-buckets default-group-first-key",
+        "the broker has no such feature": "default-purge-on-no-consumers "
         "default-consumers-before-dispatch default-delay-before-dispatch retroactive-message-count "
         "enable-ingress-timestamp id-cache-size initial-queue-buffer-size",
         "a queue that nobody uses is deleted by `expires`": "auto-delete-queues auto-delete-created-queues "

@@ -108,6 +108,18 @@ class Requeueing(Chore):
         raise NotImplementedError
 
 
+class Grouping:
+    """The message groups of a queue."""
+
+    def on_left(self, messages: list[Message | None]) -> None:
+        """Handle messages that are settled: none of these comes back to the queue."""
+        raise NotImplementedError
+
+    def on_delayed(self, sequence: i64) -> None:
+        """Handle a returned message that comes back to the queue after a delay."""
+        raise NotImplementedError
+
+
 class LateCount:
     """The count of messages that were in queues before their address got a bound."""
 

@@ -518,6 +518,11 @@ def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
     queue = position.queue
     if queue.deleted or sequence >= queue.tail:
         return Lag(0, 0, NEVER)
+    pages = queue.pager
+    if pages is not None and pages.retains:
+        after = queue.tail - (sequence if sequence >= pages.next else pages.next - 1)
+        size = pages.bytes * after // pages.messages if pages.messages > 0 else 0
+        return Lag(after, size, NEVER)
     line = position.line
     left: i64 = REACHED_AT_ONCE
     while not line.reach(sequence):
@@ -525,7 +530,6 @@ def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
         left -= 1
         if left == 0:
             return None
-    pages = queue.pager
     if pages is not None and pages.messages > 0 and sequence >= pages.next:
         return None
     passed, passed_bytes = line.count_through(sequence)

@@ -23,6 +23,7 @@ from penstock.core.queue.context import (
     ContentChange,
     DeadLetterSink,
     DelayedMessages,
+    Grouping,
     Requeueing,
     Subscriber,
     Subscriptions,
@@ -141,6 +142,8 @@ class Queue(GateOwner):
         """Timer of the queue's expiry; None while nothing expires."""
         self.dead_letters: DeadLetterSink | None = None
         """Publisher of the queue's dead letters; None if dead letters are dropped."""
+        self.grouping: Grouping | None = None
+        """Message groups by the setting group-by; None without groups."""
         self.length: Length | None = None
         """Length limit of ready messages, in addition to the capacity; None without one."""
         self.delays: DelayedMessages | None = None
@@ -248,9 +251,10 @@ class Queue(GateOwner):
     def _divide(self) -> None:
         """Divide the ready messages into classes before an urgent one enters, if the type of the queue has these.
 
-        A queue that pages has one line: messages return from the disk in the order in which they were paged.
+        A queue that pages has one line: messages return from the disk in the order in which they were paged. So has a
+        queue with groups, whose messages keep their order.
         """
-        if self.features.type.urgent_first and self.pager is None:
+        if self.features.type.urgent_first and self.pager is None and self.grouping is None:
             self.ready_queue = divided(self.ready_queue)
 
     def raise_tail(self, sequence: i64) -> None:
@@ -462,6 +466,8 @@ class Queue(GateOwner):
                 return
             if self.delays is not None and self.settings.retry_delay_s > 0:
                 self.delays.retry(message, now)
+                if self.grouping is not None:
+                    self.grouping.on_delayed(message.sequence)
                 return
         else:
             message.mark_delivered()
@@ -484,6 +490,11 @@ class Queue(GateOwner):
         self.ready_queue = in_order(self.ready_queue)
         self.tracks_removals = True
 
+    def set_grouping(self, grouping: Grouping | None) -> None:
+        """Set the message groups; every removal is reported to these."""
+        self.grouping = grouping
+        self.tracks_removals = self.tracks_removals or grouping is not None
+
     def on_paging_finished(self) -> None:
         """Handle the end of paging: no page is left."""
         if self.overflow is not self.settings.overflow:
@@ -496,6 +507,8 @@ class Queue(GateOwner):
         if storage is not None:
             storage.forget(messages, now)
         self.membership.leave_addresses(messages, now)
+        if self.grouping is not None:
+            self.grouping.on_left(messages)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest ready message (drop-head); the caller updates the gate."""
@@ -526,6 +539,8 @@ class Queue(GateOwner):
     def dead_letter(self, message: Message, reason: str, now: float, added: ContentChange | None = None) -> None:
         """Remove a ready message for a reason, and dead-letter it if the queue has a dead-letter exchange."""
         if self.dead_letters is not None:
+            if self.grouping is not None:
+                self.grouping.on_left([message])
             self.unacked(1, message.charge)
             self.dead_letters.dead_letter(message, reason, True, added)
             return

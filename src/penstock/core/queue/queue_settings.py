@@ -56,6 +56,8 @@ class Settings:
     """Routing key of dead letters; None keeps their own key."""
     dead_letter_strategy: str
     """ "at-most-once" or "at-least-once"."""
+    group_by: str | None
+    """Name of what has the group of a message: "group-id", or a header; None for no groups."""
     consumer_window_bytes: i64
     """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
     consumer_window_adaptive: bool

@@ -124,6 +124,11 @@ class Bindings:
         """Return the bindings to a queue or an exchange."""
         return list(self._leading.get((kind, name), {}))
 
+    def first_to(self, kind: str, name: str, most: int) -> tuple[list[Binding], int]:
+        """Return the first bindings to a queue or an exchange, and the number of all."""
+        leading = self._leading.get((kind, name), {})
+        return list(islice(leading, most)), len(leading)
+
     def sources(self, queue: str, most: int) -> dict[Exchange, None]:
         """Return the exchanges that lead to a queue, the nearest first; at most so many bindings are looked at."""
         found: dict[Exchange, None] = {}
@@ -418,10 +423,6 @@ class Headers(Exchange):
 
     def _unindex(self, binding: Binding) -> None:
         self._matches.discard(binding)
-
-    def routing_kind(self) -> str:
-        """Return the type that decides which bindings match."""
-        return self.kind
 
 
 def alternate_of(name: str, vhost: str, arguments: dict[str, object]) -> str | None:
