@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bench.crash.history import Copy, Fate, History, Settlement, Transaction, Violation
 from bench.crash.promises import Promises
-from bench.crash.topology import AGAIN, DEAD, MOVED
+from bench.crash.topology import AGAIN, DEAD, LATER, MOVED
 
 LATE_NS = 2_000_000_000
 """How long after its time an expired message may still be given out, in ns: brokers look at times in their own turn."""
@@ -96,7 +96,7 @@ class Judge:
             verdict.kept.append((copy, one))
             self._look_at(copy, one, verdict)
             before = last.get((one.queue, copy.publisher))
-            if one.queue == copy.places[0] and one.queue != AGAIN:
+            if one.queue == copy.places[0] and one.queue not in (AGAIN, LATER):
                 if before is not None and before.place > copy.place:
                     verdict.blame("order", f"{one.queue} has {before.name} before {copy.name}")
                 last[one.queue, copy.publisher] = copy
@@ -240,6 +240,7 @@ def carry_on(history: History, verdict: Verdict) -> None:
             copy.publisher, copy.place, copy.lifetime = f"dead letters in {one.queue}", one.at, 0
             copy.places = copy.places[copy.places.index(one.queue) :]
         copy.taken = copy.taken or one.at
+        copy.due = 0  # The witness has it sent now.
         copy.settlement = copy.transaction = None
         copy.delivered = one.queue
     history.add(copy for copy, _ in verdict.kept)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from bench.crash.history import LARGEST, Copy, Fate, History, Settlement, Transaction, body_of, now
-from bench.crash.topology import LOCAL_OWN, SUBSCRIPTION, TX_IN, TX_OUT, Road, straight
+from bench.crash.topology import LATER, LOCAL_OWN, SUBSCRIPTION, TX_IN, TX_OUT, Road, straight
 from bench.crash.wire import FORCED, Delivery, Gone, Link, Refused
 from bench.crash.wire10 import Link10, SubscribedLink10
 from penstock.content.properties import Properties
@@ -14,6 +14,8 @@ from penstock.wire.amqp091 import spec
 
 MOST_MESSAGES = 1500
 """What one publisher publishes in a round at most."""
+EARLY_NS = 5_000_000
+"""How long before its time a delayed message may come: the store has times in microseconds of another clock."""
 WRITE_OCTETS = 1 << 16
 """Messages are written together up to this size."""
 
@@ -90,7 +92,8 @@ class Party(threading.Thread):
             self.history.confirm(self.untold.pop(oldest), positive)
 
     def publish(self, link: Link, road: Road, *, persistent: bool = True, lifetime_ms: int = 0, queue_ms: int = 0,
-                transaction: Transaction | None = None, settled: bool = False) -> int:  # fmt: skip
+                transaction: Transaction | None = None, settled: bool = False,
+                delay_ms: int = 0) -> int:  # fmt: skip
         """Publish another message; returns the link's number of it. The times are its own and its queue's TTL.
 
         Nobody hears what becomes of one that is sent settled (AMQP 1.0).
@@ -100,14 +103,18 @@ class Party(threading.Thread):
         size, headers = some_size(self.chance), self.chance.random() < self.headers
         copies = [
             Copy(name, self.name, self.number, places, size, persistent, headers, now(),
-                 lifetime=(lifetime_ms or queue_ms) * 1_000_000, transaction=transaction)
+                 lifetime=(lifetime_ms or queue_ms) * 1_000_000, transaction=transaction,
+                 due=now() + delay_ms * 1_000_000 if delay_ms else 0)
             for places in road.places
         ]  # fmt: skip
         self.history.add(copies)
+        table: dict[str, object] = {"number": self.number} if headers else {}
+        if delay_ms:
+            table["x-delay"] = delay_ms
         properties = Properties(
             message_id=name,
             delivery_mode=2 if persistent else 1,
-            headers={"number": self.number} if headers else None,
+            headers=table or None,
             expiration=str(lifetime_ms) if lifetime_ms else None,
         )
         if settled:
@@ -133,6 +140,8 @@ class Publisher(Party):
         self.queue_ms = queue_ms
         self.headers *= not plain
         self.transient = 0.0 if plain else chance.choice((0.0, 0.1, 0.5))
+        self.delays_most_ms = 0
+        """Longest delay of its messages, half of which have none; 0 for none at all."""
         self.settled = 0.0
         """The share that it sends settled."""
         self.aborted = 0.0
@@ -148,8 +157,9 @@ class Publisher(Party):
                 settled = self.chance.random() < self.settled
                 if self.aborted and self.chance.random() < self.aborted:
                     self._abort(link)
+                delay_ms = max(self.chance.randint(-self.delays_most_ms, self.delays_most_ms), 0)
                 self.publish(link, self.road, persistent=persistent, lifetime_ms=lifetime_ms, queue_ms=self.queue_ms,
-                             settled=settled)  # fmt: skip
+                             settled=settled, delay_ms=delay_ms)  # fmt: skip
             written = link.unsent
             link.flush()
             more = self.number < MOST_MESSAGES and len(self.untold) < self.window
@@ -220,7 +230,10 @@ class Consumer(Party):
             )
             if copy is None:
                 continue
-            if not delivery.redelivered and self.history.promises.marks:  # else it may have come back out of turn
+            if copy.due and now() < copy.due - EARLY_NS:
+                self.history.blame("early", f"{self.queue} gave out {copy.name} before it was due")
+            in_order = self.queue != LATER and self.history.promises.marks
+            if not delivery.redelivered and in_order:  # else it may have come back out of turn
                 if last.get(copy.publisher, 0) > copy.place:
                     self.history.blame("order", f"{self.queue} gave out {copy.name} after a later one of its publisher")
                 last[copy.publisher] = copy.place

@@ -21,6 +21,8 @@ from bench.crash.streams import Ledger, Ledgers, appending, check_streams
 from bench.crash.target import Target
 from bench.crash.topology import (
     AGAIN,
+    DELAYS,
+    LATER,
     LOCAL_OTHER,
     MORTAL,
     MOVED,
@@ -138,6 +140,7 @@ def parties(
         found += paging(place, chance, cursors)
     if cursors:
         found += transferring(place, chance)
+        found += delaying(place, chance)
     found += appending(place, chance, streams or {})
     if amqp10 > 0:
         if READ in cursors and chance.random() < 0.6:
@@ -184,15 +187,26 @@ def wiping(place: Place, chance: random.Random, purged: str, mortal: str) -> Ite
 def transferring(place: Place, chance: random.Random) -> Iterator[Party]:
     """Yield clients of queues whose messages are moved, and of one whose dead letters are redriven."""
     for source, target in MOVED.items():
-        if chance.random() < 0.6:
+        if chance.random() < 0.8:
             yield Publisher(*place(), straight(source), plain=True)
             yield Mover(*place(), source)
-            if chance.random() < 0.7:
+            if chance.random() < 0.9:
                 yield Consumer(*place(), target)
     if chance.random() < 0.6:
         yield Publisher(*place(), straight(AGAIN), plain=True)
         yield Rejecter(*place())
         yield Redriver(*place())
+
+
+def delaying(place: Place, chance: random.Random) -> Iterator[Party]:
+    """Yield clients of a queue with delayed messages."""
+    for _ in range(chance.randint(0, 2)):
+        publisher = Publisher(*place(), DELAYS)
+        publisher.delays_most_ms = chance.choice((50, 1000, 100_000))
+        publisher.mortal = 0.0
+        yield publisher
+        if chance.random() < 0.7:
+            yield Consumer(*place(), LATER)
 
 
 def paging(place: Place, chance: random.Random, cursors: Cursors) -> Iterator[Party]:

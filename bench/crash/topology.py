@@ -54,13 +54,17 @@ AGAIN, AGAIN_DEAD = "again", "again.dead"
 """A queue whose messages are rejected, and that of these dead letters, from which jobs redrive them."""
 TRANSFERS: dict[str, dict[str, object]] = {
     "move.0": {},
-    "move.1": {"capacity-messages": 200, "hold-deadline": 1},
+    "move.1": {"capacity-messages": 500, "hold-deadline": 1},
     "move.2": {"overflow": "page", "capacity-messages": 20},
     "move.3": {"overflow": "page", "capacity-messages": 20},
     AGAIN: {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": AGAIN_DEAD},
     AGAIN_DEAD: {},
 }
 """Of Penstock only; drained in this order, so that a moved message is seen in its target."""
+LATER, LATER_EXCHANGE = "later", "crash.later"
+"""A queue whose messages an exchange delays, and in which failed deliveries wait for another try."""
+DELAYED: dict[str, dict[str, object]] = {LATER: {"retry-delay": 20, "retry-delay-max": 200}}
+"""Of Penstock only."""
 SUBSCRIPTION = f"amq.subscription.{LOCAL_CONTAINER}.{LOCAL_LINK}"
 """Queue of the durable subscription with no-local, which a client of AMQP 1.0 has."""
 LOCAL: dict[str, dict[str, object]] = {OTHERS: {}}
@@ -70,7 +74,7 @@ STREAMS: dict[str, dict[str, object]] = {
     "stream.trimmed": {"x-queue-type": "stream", "x-max-length-bytes": 600_000},
 }
 """Of Penstock only: a stream that keeps everything, and one whose oldest segments go."""
-ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS | STREAMS
+ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS | DELAYED | STREAMS
 WORK = [name for name in QUEUES if name.startswith(("work", "fan", "topic"))]
 """Those that consumers take from."""
 PAGED_WORK = [name for name in PAGING if name not in (PAGED_PURGED, PAGED_MORTAL)]
@@ -114,6 +118,7 @@ PAGED_ROADS = [
     *(straight(name) for name in PAGED_WORK),
     Road(PAGED_FAN, "", tuple((name,) for name in PAGED_FANNED)),
 ]
+DELAYS = Road(LATER_EXCHANGE, "", ((LATER,),))
 LOCAL_OWN = Road(LOCAL_EXCHANGE, "", ((OTHERS,),))
 """What the subscriber publishes itself."""
 LOCAL_OTHER = Road(LOCAL_EXCHANGE, "", ((OTHERS,), (SUBSCRIPTION,)))
@@ -124,7 +129,7 @@ TRANSACTED = [road for road in PAGED_ROADS if ("paged.2",) not in road.places]
 
 def drained(ours: bool) -> list[str]:
     """Return the queues whose messages a consumer takes after a restart; the one for dead letters is the last."""
-    return [*((*PAGING, *LOCAL, SUBSCRIPTION, *TRANSFERS) if ours else ()), *QUEUES]
+    return [*((*PAGING, *LOCAL, SUBSCRIPTION, *TRANSFERS, *DELAYED) if ours else ()), *QUEUES]
 
 
 def declare(link: Link, history: History, ours: bool) -> None:
@@ -134,10 +139,18 @@ def declare(link: Link, history: History, ours: bool) -> None:
         thing = history.change("exchange", name, there=True)
         link.ask(spec.EXCHANGE_DECLARE, exchange=name, type=kind, durable=True)
         thing.doubtful = False
+    if ours:
+        delaying: dict[str, object] = {"x-delayed-type": "fanout"}
+        thing = history.change("exchange", LATER_EXCHANGE, there=True)
+        link.ask(
+            spec.EXCHANGE_DECLARE, exchange=LATER_EXCHANGE, type="x-delayed-message", durable=True, arguments=delaying
+        )
+        thing.doubtful = False
     for name, arguments in (ARGUMENTS if ours else QUEUES).items():
         thing = history.change("queue", name, there=True, arguments=arguments)
         link.ask(spec.QUEUE_DECLARE, queue=name, durable=True, arguments=arguments)
         thing.doubtful = False
-    bindings = [*[(PAGED_FAN, name, "") for name in PAGED_FANNED], (LOCAL_EXCHANGE, OTHERS, "")] if ours else []
+    own_bindings = [(LOCAL_EXCHANGE, OTHERS, ""), (LATER_EXCHANGE, LATER, "")]
+    bindings = [*[(PAGED_FAN, name, "") for name in PAGED_FANNED], *own_bindings] if ours else []
     for exchange, queue, key in BINDINGS + bindings:
         link.ask(spec.QUEUE_BIND, queue=queue, exchange=exchange, routing_key=key)

@@ -4,12 +4,14 @@ import random
 import time
 from typing import Self, cast
 
+from bench.crash.cursors import url_of
 from bench.crash.history import Copy, History, Settlement, Thing, Wipe, now
 from bench.crash.judge import Found, Verdict
 from bench.crash.promises import Promises
-from bench.crash.topology import OURS, TIMED, TIMED_MS, straight
+from bench.crash.topology import DELAYED, OURS, TIMED, TIMED_MS, straight
 from bench.crash.wire import PATIENCE_S, Gone, Link, Refused
 from penstock.content.properties import Properties
+from penstock.sync import connect
 from penstock.wire.amqp091 import spec
 
 NOT_FOUND = 404
@@ -22,6 +24,7 @@ class Witness:
 
     def __init__(self, port: int, history: History, promises: Promises) -> None:
         self._promises = promises
+        self._port = port
         self.link = Link(port)
         self.link.ask(spec.CONFIRM_SELECT)
         self.link.on_confirm = self._told
@@ -116,6 +119,9 @@ class Witness:
     def take(self, queue: str) -> list[Found]:
         """Return all that is ready in a queue, in its order."""
         link, found = self.link, []
+        if queue in DELAYED:
+            with connect(url_of(self._port), protocol="amqp091", reconnect=False) as control:
+                control.request("message.send-now", queue=queue, id="all")
         tag = link.ask(spec.BASIC_CONSUME, queue=queue).args["consumer_tag"]
         deadline = time.monotonic() + PATIENCE_S
         while self._ready(queue):

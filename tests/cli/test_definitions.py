@@ -87,17 +87,17 @@ def test_conversion_that_cannot_be_made_says_where(tmp_path: Path) -> None:
 ROOT = Path(__file__).resolve().parents[2]
 MIXED: dict[str, list[dict[str, object]]] = {
     "exchanges": [
-        {"name": "orders", "type": "topic", "durable": True, "arguments": {"alternate-exchange": "delays"}},
-        {"name": "delays", "type": "x-delayed-message", "durable": True, "arguments": {"x-delayed-type": "topic"}},
+        {"name": "orders", "type": "topic", "durable": True, "arguments": {"alternate-exchange": "history"}},
+        {"name": "history", "type": "x-recent-history", "durable": True, "arguments": {}},
     ],
     "queues": [
-        {"name": "orders", "durable": True, "arguments": {"x-dead-letter-exchange": "delays"}},
+        {"name": "orders", "durable": True, "arguments": {"x-dead-letter-exchange": "history"}},
         {"name": "events", "durable": True, "arguments": {"x-queue-type": "stream", "x-max-age": "7D"}},
         {"name": "broken", "durabel": True},
     ],
     "bindings": [
         {"source": "orders", "destination": "orders", "destination_type": "queue", "routing_key": "#"},
-        {"source": "delays", "destination": "orders", "destination_type": "queue", "routing_key": "#"},
+        {"source": "history", "destination": "orders", "destination_type": "queue", "routing_key": "#"},
         {"source": "orders", "destination": "events", "destination_type": "queue", "routing_key": "eu.*"},
     ],
     "policies": [
@@ -155,17 +155,17 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
     assert outcomes(lines) == outcomes(tried) == {
         "line 9: queues[2].durabel": "an entry of queues has no key 'durabel'; did you mean durable?",
         "line 18: policy 'bad'": "message-ttl must be milliseconds from 0 (such as 30min), or none, not -5",
-        "line 4: exchange 'delays'": "unknown exchange type 'x-delayed-message'; known are direct, fanout, topic, "
-        "headers, x-consistent-hash, x-modulus-hash and x-random",
+        "line 4: exchange 'history'": "unknown exchange type 'x-recent-history'; known are direct, fanout, topic, "
+        "headers, x-consistent-hash, x-modulus-hash, x-random and x-delayed-message",
         "line 8: queue 'events'": "queue 'events': a stream needs a data directory, and this broker keeps "
         "everything in memory; start it with --data",
-        "line 13: binding from exchange 'delays' to queue 'orders' by '#'": "exchange 'delays' is skipped",
+        "line 13: binding from exchange 'history' to queue 'orders' by '#'": "exchange 'history' is skipped",
         "line 14: binding from exchange 'orders' to queue 'events' by 'eu.*'": "queue 'events' is skipped",
     }  # fmt: skip
     notes = [
-        f"exchange 'orders' in vhost '{vhost}': alternate-exchange=delays is skipped; what reaches no queue is lost "
+        f"exchange 'orders' in vhost '{vhost}': alternate-exchange=history is skipped; what reaches no queue is lost "
         "until it exists",
-        f"queue 'orders' in vhost '{vhost}': x-dead-letter-exchange=delays is skipped; dead letters are lost until it "
+        f"queue 'orders' in vhost '{vhost}': x-dead-letter-exchange=history is skipped; dead letters are lost until it "
         "exists",
     ]
     assert [line for line in lines if line in notes] == [line for line in tried if line in notes] == notes
@@ -177,16 +177,16 @@ def test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents(
 
 
 def test_single_entry_is_skipped_by_name_with_its_dependents(broker: BrokerProcess, mixed: str) -> None:
-    words = ("--skip", "exchange:delays", "--skip", "queue:events", "--skip", "policy:bad")
+    words = ("--skip", "exchange:history", "--skip", "queue:events", "--skip", "policy:bad")
     (refused,) = imported(broker, mixed, *words, code=1)
     assert "queues[2]: an entry of queues has no key 'durabel'" in refused, "what was not named is refused"
     Path(mixed).write_text(Path(mixed).read_text().replace("durabel", "durable"))
     lines = imported(broker, mixed, *words)
     assert outcomes(lines) == {
         "line 18: policy 'bad'": "as asked",
-        "line 4: exchange 'delays'": "as asked",
+        "line 4: exchange 'history'": "as asked",
         "line 8: queue 'events'": "as asked",
-        "line 13: binding from exchange 'delays' to queue 'orders' by '#'": "exchange 'delays' is skipped",
+        "line 13: binding from exchange 'history' to queue 'orders' by '#'": "exchange 'history' is skipped",
         "line 14: binding from exchange 'orders' to queue 'events' by 'eu.*'": "queue 'events' is skipped",
     }
     assert lines[-1] == (
@@ -197,7 +197,10 @@ def test_single_entry_is_skipped_by_name_with_its_dependents(broker: BrokerProce
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("exchange:delay", "the file has no exchange 'delay' to skip; did you mean 'delays'? Nothing was imported"),
+        (
+            "exchange:histori",
+            "the file has no exchange 'histori' to skip; did you mean 'history'? Nothing was imported",
+        ),
         ("exchanje:delays", "a file of definitions has no kind 'exchanje'; did you mean exchange?"),
         (
             "binding:orders",
@@ -239,22 +242,51 @@ def documented(begin: str) -> list[str]:
 
 
 def test_documented_import_prints_the_output_of_the_page(own_broker: BrokerProcess, tmp_path: Path) -> None:
-    queues = [{"vhost": "/", "name": "orders", "arguments": {"x-dead-letter-exchange": "delays"}}]
+    queues = [{"vhost": "/", "name": "orders", "arguments": {"x-dead-letter-exchange": "history"}}]
     queues += [{"vhost": "/", "name": f"q{number}"} for number in range(42)]
     dead = {"vhost": "eu", "name": "dead", "pattern": ".*", "priority": 0, "definition": {"max-length": 100}}
     file = tmp_path / "broker.json"
     file.write_text(json.dumps({"vhosts": [{"name": "eu"}], "queues": queues, "policies": [dead]}))
     imported(own_broker, str(file))
     celery = {"vhost": "/", "name": "celery", "pattern": "^c", "definition": {"ha-mode": "all", "max-length": 9}}
-    binding = {"vhost": "/", "source": "delays", "destination": "orders", "destination_type": "queue"}
+    binding = {"vhost": "/", "source": "history", "destination": "orders", "destination_type": "queue"}
     placed = {
         1: f'{{"queues": {json.dumps(queues)}, "policies": [',
         245: json.dumps(celery) + ",",
         256: json.dumps({**dead, "priority": 5, "definition": {"max-length": 200}}) + '], "exchanges": [',
-        320: json.dumps({"vhost": "/", "name": "delays", "type": "x-delayed-message"}) + '], "bindings": [',
+        320: json.dumps({"vhost": "/", "name": "history", "type": "x-recent-history"}) + '], "bindings": [',
         371: json.dumps({**binding, "routing_key": "#"}) + "]}",
     }
     file.write_text("\n".join(placed.get(line, "") for line in range(1, 372)))
     asked = "penstock definitions import broker.json"
     assert imported(own_broker, str(file), "--dry-run", code=1) == documented(f"{asked} --dry-run")
     assert imported(own_broker, str(file), "--skip-refused") == documented(f"{asked} --skip-refused")
+
+
+def test_entries_of_a_virtual_host_are_imported_into_another(
+    broker: BrokerProcess, vhost: str, name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "old.json"
+    queues = [{"vhost": "old", "name": name, "durable": True}, {"vhost": "other", "name": "b", "durable": True}]
+    file.write_text(json.dumps({"vhosts": [{"name": "old"}], "queues": queues}))
+    refused = run(broker, "definitions", "import", str(file), "--into", vhost, code=1)
+    assert "the file has entries of vhost 'old' and of vhost 'other'; choose one to import" in refused
+    said = run(broker, "definitions", "import", str(file), "--into", vhost, "--of", "old")
+    assert said == "1 queue created; 1 vhost, 1 queue not imported\n"
+    assert name in run(broker, "queues", "list", vhost=vhost)
+    assert "old" not in run(broker, "vhosts", "list").split()
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--of", "old"), "--of chooses entries for --into: give both"),
+        (("--into", "new", "--here"), "give one of --here and --into"),
+    ],
+)
+def test_options_of_an_import_into_another_virtual_host_are_checked(
+    broker: BrokerProcess, tmp_path: Path, words: tuple[str, ...], reason: str
+) -> None:
+    file = tmp_path / "old.json"
+    file.write_text("{}")
+    assert reason in run(broker, "definitions", "import", str(file), *words, code=2)

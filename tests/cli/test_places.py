@@ -48,6 +48,10 @@ WORDS = {
 LOOKS = {
     "cursors show": "billing",
     "exchanges show": "logs",
+    "exchanges info": "logs",
+    "queues info": "orders",
+    "messages browse": "orders",
+    "messages delayed": "orders",
     "queues show": "orders",
     "top": "--once --limit 400",
     **{f"{noun} list": "" for noun in ("bindings", "consumers", "cursors", "exchanges", "leases", "sinks", "queues")},
@@ -58,6 +62,8 @@ LOOKS = {
 """Arguments of commands that look at a virtual host."""
 READERS = {
     "cursors release": "tests/ranges/test_cursor_table.py: a cursor that has left a queue, in its virtual host",
+    "messages cancel": "tests/operations/test_delayed.py: messages of a queue in its virtual host",
+    "messages send-now": "the same",
     "leases end": "tests/ranges/test_leases.py: a lease of another virtual host is not found",
     "queues redrive": "tests/operations/test_transfers.py: to the queues of the virtual host of its dead letters",
     "sinks assign": "tests/ranges/test_sinks.py: marks are kept by virtual host",

@@ -58,7 +58,10 @@ def test_address_of_another_machine_is_an_error_in_one_sentence() -> None:
         ("[broker]\ncapacity-bites = 5\n", "[broker] has no setting 'capacity-bites'; did you mean capacity-bytes?"),
         ("[broker\n", "is not TOML: "),
         ("[brokers]\n", "line 1: unknown table [brokers]; did you mean [broker]?"),
-        ("[more]\n", "line 1: unknown table [more]; known are [users], [oauth], [auth-http], [tls], [queue."),
+        (
+            "[more]\n",
+            "line 1: unknown table [more]; known are [users], [oauth], [auth-http], [alarm-hook], [tls], [queue.",
+        ),
         (
             "[broker]\ncapacity-bytes = -1\n",
             "line 2: broker: capacity-bytes must be bytes from 0 (such as 64MiB), or none, not",

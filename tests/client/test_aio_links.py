@@ -160,6 +160,24 @@ async def test_selector_and_browser_need_amqp_1_0(broker_url: str, options: dict
             await connection.receiver("any", **options)
 
 
+async def test_message_with_a_delay_arrives_after_the_others_over_amqp_1_0(
+    connection: penstock.Connection, queue: str, protocol: str
+) -> None:
+    publisher = connection.publisher(queue)
+    if protocol == "amqp091":
+        with pytest.raises(ValueError, match=r"a message with a delay needs AMQP 1\.0"):
+            await publisher.send(b"later", delay=0.1)
+        return
+    await publisher.send(b"later", delay=0.1)
+    await publisher.publish(penstock.Message(b"last"), delay=0.2)
+    await publisher.send(b"now")
+    async with connection.receiver(queue) as receiver:
+        for body in (b"now", b"later", b"last"):
+            message = await receiver.receive(30)
+            assert message.body == body
+            message.accept()
+
+
 async def test_delay_of_a_released_message_is_refused(connection: penstock.Connection, queue: str) -> None:
     await connection.publisher(queue).send(b"x")
     async with connection.receiver(queue) as receiver:

@@ -226,3 +226,22 @@ async def test_operations_are_coroutines_and_asynchronous_iterators_in_asyncio(b
         assert (await connection.status())["vhost"] == "/"
         assert (await connection.show("queue", queue))[0]["setting"]
         await connection.delete_queue(queue)
+
+
+def test_messages_are_browsed_page_by_page_and_stay(connection: penstock.sync.Connection) -> None:
+    queue = connection.declare_queue(fresh())
+    publisher = connection.publisher(routing_key=queue)
+    publisher.send_many([penstock.Message(b"%d" % number, headers={"n": number}) for number in range(2_500)])
+    rows = list(connection.browse(queue))
+    assert [row["payload"] for row in rows] == [f"{number}" for number in range(2_500)]
+    some = list(connection.browse(queue, filter="n > 100", start=50, limit=3, truncate=1))
+    assert [(row["position"], row["payload"], row["truncated"]) for row in some] == [
+        *((position, "1", True) for position in (102, 103, 104)),
+    ]
+    assert next(iter(connection.browse(queue)))["position"] == 1, "an iteration may end early"
+    with pytest.raises(penstock.ControlError, match="the selector is not valid"):
+        list(connection.browse(queue, filter="n >"))
+    assert connection.why(queue).depth.messages == 2_500
+    connection.delete_queue(queue)
+    with pytest.raises(penstock.ControlError, match="no queue"):
+        list(connection.browse(queue))

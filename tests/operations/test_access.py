@@ -30,9 +30,13 @@ REQUESTS: dict[str, dict[str, object]] = {
     "sink.commit": {**BATCH, "partitions": {}, "delivery": "dedup"},
     "sink.abort": BATCH,
     "cursor.delete": {"cursor": "c"},
+    "messages.browse": {"queue": "a"},
     "queue.move": {"queue": "a", "target": "b"},
     "queue.copy": {"queue": "a", "target": "b"},
     "queue.redrive": {"queue": "a"},
+    "message.delayed": {"queue": "a"},
+    "message.send-now": {"queue": "a", "id": "all"},
+    "message.cancel": {"queue": "a", "id": "all"},
 }
 FILTERED = {"cursor.queues", "query.progress", "sink.waiting"}
 """Operations that answer with what may be seen."""

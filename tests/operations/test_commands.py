@@ -21,6 +21,7 @@ BY_HAND = {
     "watch": "events without an end, for the client",
     "config.show": "settings, or those of a file without a broker",
     "cursor.show": "a picture of several lines",
+    "messages.browse": "pages of messages, as a table or lines",
     "user.declare": "the command hashes a password",
     "user.password": "the command hashes a password",
     "definitions.export": "pages, to a file",

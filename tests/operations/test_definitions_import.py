@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import finish
 from penstock.operations.definitions_import import ImportOptions, import_steps
 from tests.support.at_once import import_definitions
 from tests.support.driven_connection import make_driver
+from tests.support.operation_calls import ask
 
 QUEUE: dict[str, object] = {"name": "a", "durable": False, "auto_delete": False, "arguments": {}}
 EXCHANGE: dict[str, object] = {
@@ -206,3 +208,81 @@ def test_definitions_import_takes_a_file_of_lavinmq() -> None:
         "exchange 'e' in vhost '/': argument x-cache-size of an exchange has no effect: messages are not compared",
         "queue 'a' in vhost '/': argument x-deduplication-header of a queue has no effect: messages are not compared",
     ]
+
+
+def of_host(vhost: str, *names: str) -> list[dict[str, object]]:
+    """Return queues of a virtual host."""
+    return [{**QUEUE, "name": name, "vhost": vhost} for name in names]
+
+
+def moved(driver: BrokerDriver, of: str = "", dry_run: bool = False, **sections: object) -> Any:
+    """Import entries of one virtual host of a file into the virtual host new."""
+    return import_definitions(driver, sections, "new", ImportOptions(moves=True, of=of), dry_run)
+
+
+@pytest.fixture
+def driver() -> BrokerDriver:
+    made = make_driver()
+    made.broker.add_vhost("new")
+    return made
+
+
+def test_entries_of_the_only_virtual_host_are_moved_into_another(driver: BrokerDriver) -> None:
+    policy = {"vhost": "old", "name": "short", "pattern": "^a$", "definition": {"max-length": 10}}
+    exchange, binding = {**EXCHANGE, "vhost": "old"}, {**BINDING, "vhost": "old"}
+    queues = [*of_host("old", "a"), {**QUEUE, "name": "none"}]
+    answer = moved(driver, queues=queues, exchanges=[exchange], bindings=[binding], policies=[policy])
+    assert answer["made"] == {"policies": 1, "exchanges": 1, "queues": 2, "bindings": 1}
+    vhost = driver.broker.vhost("new")
+    assert vhost.exchange("e").find(vhost.queue("a"), None, "k", {}) is not None
+    assert [each.vhost for each in driver.broker.table.policies.all()] == ["new"]
+    assert not driver.broker.vhost("/").queues
+
+
+def test_users_and_other_entries_of_no_virtual_host_are_left_out_and_counted(driver: BrokerDriver) -> None:
+    user = {"name": "eve", "password_hash": "", "tags": "administrator"}
+    permission = {"user": "eve", "vhost": "old", "configure": ".*", "write": ".*", "read": ".*"}
+    answer = moved(
+        driver,
+        users=[user],
+        vhosts=[{"name": "old"}, {"name": "other"}],
+        permissions=[permission],
+        global_parameters=[{"name": "g", "value": 1}],
+        queues=of_host("old", "a"),
+    )
+    assert answer["not_imported"] == {"users": 1, "vhosts": 2, "permissions": 1, "global_parameters": 1}
+    assert "eve" not in driver.broker.access.names()
+    assert "old" not in driver.broker.vhosts
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_file_of_several_virtual_hosts_needs_a_choice(driver: BrokerDriver, dry_run: bool) -> None:
+    queues = [*of_host("one", "a"), *of_host("two", "b")]
+    with pytest.raises(PreconditionFailed) as refused:
+        moved(driver, dry_run=dry_run, queues=queues)
+    assert str(refused.value) == (
+        "line 1, queues[1]: the file has entries of vhost 'one' and of vhost 'two'; choose one to import; "
+        "nothing was imported"
+    )
+    assert not driver.broker.vhost("new").queues
+    answer = moved(driver, "two", queues=queues)
+    assert (answer["made"], answer["not_imported"]) == ({"queues": 1}, {"queues": 1})
+    assert set(driver.broker.vhost("new").queues) == {"b"}
+
+
+def test_chosen_virtual_host_that_the_file_lacks_is_refused(driver: BrokerDriver) -> None:
+    with pytest.raises(PreconditionFailed, match="no entry of vhost 'three'; it has entries of vhost 'one'"):
+        moved(driver, "three", queues=of_host("one", "a"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"move": True, "everywhere": True}, "'move' imports entries into one virtual host"),
+        ({"of": "old"}, "'of' chooses the entries that 'move' imports"),
+        ({"move": "yes"}, "'move' must be"),
+    ],
+)
+def test_contradicting_options_of_a_move_are_refused(fields: dict[str, object], reason: str) -> None:
+    with pytest.raises(PreconditionFailed, match=reason):
+        ask(make_driver(), "definitions.import", {"definitions": "{}", **fields})

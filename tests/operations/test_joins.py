@@ -52,6 +52,7 @@ SHOVELS = "GET /parameters /parameters/{component} /parameters/{component}/{vhos
 CASES: dict[str, list[Row]] = {
     "why": [{}, {"user": "guest"}, {"user": "app"}, {"user": "none"}, *({"connection": name} for name in NAMES),
             *({"channel": f"{name} (1)"} for name in NAMES), {"user": "app", "connection": NAMES[0]}],
+    "info": [{"user": "guest"}, {"user": "app"}, {"user": "none"}, *({"connection": name} for name in NAMES), {}],
     "watch": [{"after": 0}, {}, {"after": 1000}],
     "status": [{}],
     "top": [{"everywhere": True, "order": order, "count": count, "history": 3}
@@ -129,7 +130,7 @@ def unordered(row: Operation, fields: Row, answer: Any) -> Any:
     """
     if isinstance(answer, dict) and row.name == "watch":
         return {"items": sorted(answer["items"], key=lambda record: (record["wall"], str(sorted(record.items()))))}
-    if isinstance(answer, dict) and row.name == "why" and "user" in fields:
+    if isinstance(answer, dict) and row.name in ("why", "info") and "user" in fields:
         return {**answer, "sentences": sorted(answer["sentences"])}
     return answer
 

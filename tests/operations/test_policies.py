@@ -72,6 +72,6 @@ def test_policymaker_sets_policies_and_no_operator_policies() -> None:
 @pytest.mark.parametrize("key", ["delayed-retry-type", "delayed-retry-min", "delayed-retry-max"])
 def test_policy_with_a_delayed_retry_is_refused(key: str) -> None:
     driver = make_driver()
-    with pytest.raises(PreconditionFailed, match=f"{key} of RabbitMQ is not supported here; attempts would follow"):
+    with pytest.raises(PreconditionFailed, match=f"{key} of RabbitMQ is not supported here; set retry-delay"):
         ask(driver, "policy.set", {"name": "p", "pattern": "^q", "definition": {key: 1000}})
     assert ask(driver, "policy.list", {"everywhere": True})["policies"] == []

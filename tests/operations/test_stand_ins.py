@@ -104,6 +104,11 @@ def test_status_of_a_quorum_queue_is_that_of_its_one_replica(driver: BrokerDrive
     assert ask(driver, status, {"name": "nosuch"}) is None
 
 
-def test_queue_of_one_node_has_nothing_to_synchronise(driver: BrokerDriver) -> None:
-    with pytest.raises(NotServed, match="there is one node, so there is nothing to synchronise"):
-        ask(driver, "POST /queues/{vhost}/{name}/actions", {"name": "x"})
+def test_queue_of_one_node_is_synchronised_already(driver: BrokerDriver) -> None:
+    path = "POST /queues/{vhost}/{name}/actions"
+    driver.broker.vhost("/").declare_queue("q", {}, False, False, None, None)
+    for action in ("sync", "cancel_sync"):
+        assert ask(driver, path, {"name": "q", "action": action}) == {}
+    assert ask(driver, path, {"name": "nosuch", "action": "sync"}) is None
+    with pytest.raises(PreconditionFailed, match="unknown action 'bogus'; there are sync and cancel_sync"):
+        ask(driver, path, {"name": "q", "action": "bogus"})

@@ -18,6 +18,8 @@ INTERFACES = {
     "ConsumeContext": "what sessions use of the broker",
     "DescribedNode": "what lists, metrics and maps read of the driver",
     "GateOwner": "what a gate asks its owner",
+    "Grouping": "what a queue tells its message groups",
+    "GroupTaker": "what a basic.get asks them",
     "GateText": "the texts of a kind of gate",
     "Kind": "what a table of named values asks the kind of one",
     "Link": "what a session asks its links; has the order of their end",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,13 @@ def test_option_and_setting_import_at_a_real_start(tmp_path: Path) -> None:
         assert [row["name"] for row in listed(broker, "queues")] == ["orders"]
     with serving(tmp_path, *settings_file(tmp_path, f"[broker]\ndefinitions = '{path}'\n")) as broker:
         assert [row["name"] for row in listed(broker, "queues")] == ["orders"]
+
+
+def test_imported_definitions_are_in_the_store_when_the_broker_is_ready(tmp_path: Path, store: tuple[str, str]) -> None:
+    queues = [{**QUEUE, "name": f"q{number}"} for number in range(500)]
+    path = write(tmp_path / "a.json", queues=queues)
+    with serving(tmp_path, *store, "--definitions", str(path)) as broker:
+        os.kill(broker.pid, signal.SIGKILL)
+        broker.process.wait()
+    with serving(tmp_path, *store) as broker:
+        assert len(listed(broker, "queues")) == 500

@@ -266,13 +266,13 @@ def test_broker_killed_during_a_promotion_has_the_whole_batch_or_nothing(tmp_pat
         assert [None if each is None else bytes(each.body) for each in got] == [b"000000", b"000001", b"000002"]
 
 
-def test_age_of_the_oldest_message_survives_a_kill(tmp_path: Path, data: str) -> None:
-    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+def test_age_of_the_oldest_message_survives_a_kill(tmp_path: Path, store: tuple[str, str]) -> None:
+    with serving(tmp_path, *store) as broker, client_of(broker) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a", "b")
         confirmed = time.time()
         broker.kill()
-    with serving(tmp_path, "--data", data) as broker, connect(broker.url) as connection:
+    with serving(tmp_path, *store) as broker, connect(broker.url) as connection:
         passed = time.time() - confirmed
         (row,) = connection.list("queues", filters=["name=q"])
         age = row["penstock"]["oldest_s"]

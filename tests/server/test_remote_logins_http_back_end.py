@@ -12,8 +12,9 @@ import pytest
 
 from penstock.access.back_end import BackEndError
 from penstock.client.errors import LoginRefused
-from penstock.server.remote_logins import ANSWER_OCTETS, AWAY_S, HttpBackEnd
+from penstock.server.remote_logins import AWAY_S, HttpBackEnd
 from penstock.server.server import Server
+from penstock.server.web_client import ANSWER_OCTETS
 from penstock.settings.config import load
 from penstock.settings.file_tables import BackEndSettings
 from tests.support.back_ends import PASSWORDS, BackEndServer, back_end
@@ -100,7 +101,7 @@ def test_back_end_answer_other_than_allow_is_a_refusal(
 def test_connection_that_the_server_has_closed_is_opened_again(server: BackEndServer) -> None:
     asks, _ = client(server)
     assert asks.tags_of("root", "toor")
-    asks._connection(server.url("/")).sock.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+    asks._connection(server.url("/"))._http.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
     assert asks.tags_of("root", "toor")
     assert server.connections == 2
 

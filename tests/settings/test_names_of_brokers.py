@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from penstock.core.queue.types import read_features
+from penstock.core.routing.spread import HASH_HEADER, HASH_ON, HASH_PROPERTY
 from penstock.core.settings.policies import ALTERNATE
 from penstock.core.settings.policy_reader import read_policy
 from penstock.errors import PreconditionFailed
@@ -177,7 +178,8 @@ def of_consumer(arguments: dict[str, object]) -> tuple[bool, list[str]]:
 
 def of_exchange(arguments: dict[str, object]) -> tuple[bool, list[str]]:
     check_exchange_arguments("e", arguments)
-    return ALTERNATE in arguments, in_exchange(arguments)
+    effect = not {ALTERNATE, HASH_HEADER, HASH_ON, HASH_PROPERTY}.isdisjoint(arguments)
+    return effect, in_exchange(arguments)
 
 
 def of_policy(definition: dict[str, object]) -> tuple[bool, list[str]]:

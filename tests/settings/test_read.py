@@ -337,5 +337,5 @@ def test_name_with_a_letter_too_few_is_refused_wherever_that_is(name: str) -> No
 def test_name_of_rabbitmq_that_would_burn_attempts_is_refused_wherever_it_is_read(name: str) -> None:
     for arguments in ({name: 1000}, {f"x-{name}": 1000}):
         for read in (read_arguments, read_consume_arguments):
-            with pytest.raises(PreconditionFailed, match="of RabbitMQ is not supported here; attempts would follow"):
+            with pytest.raises(PreconditionFailed, match="of RabbitMQ is not supported here; set retry-delay"):
                 read("q", arguments)

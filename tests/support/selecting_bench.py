@@ -51,7 +51,8 @@ class SelectingBench:
         self.broker.formats.add(TOY)
         self.vhost = self.broker.add_vhost("/")
         self.broker.begin(1.0)
-        self.queue: Queue = self.vhost.declare_queue("q", dict(arguments), False, False, None, None)
+        durable = arguments.get("x-queue-type") == "quorum"
+        self.queue: Queue = self.vhost.declare_queue("q", dict(arguments), durable, False, None, None)
         self.got: dict[str, list[int]] = {}
         self.batches: list[Batch] = []
         self.sessions: dict[str, Session] = {}

@@ -17,6 +17,7 @@ TEXTS: dict[str, object] = {
     "dead-letter-routing-key": "key",
     "dead-letter-strategy": "at-least-once",
     "auto-create": "true",
+    "group-by": "group-id",
     "consumer-window-adaptive": "true",
     "max-age": "7D",
 }

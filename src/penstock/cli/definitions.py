@@ -17,6 +17,7 @@ import click
 from penstock.cli.common import control_session, print_result, say, say_json, write_private, writing
 from penstock.cli.job_progress import shown_progress
 from penstock.cli.parameters import FILE, Json, Url, command, option
+from penstock.cli.target import in_vhost
 from penstock.errors import ConfigError
 from penstock.operations.commands import job_started
 from penstock.texts import printable_json
@@ -55,6 +56,11 @@ def export(
 
 
 SKIP: Final = "Skip a kind, such as policies, or one entry, such as exchange:delays; may be repeated."
+INTO: Final = (
+    "Import the entries of one virtual host of FILE, or without one, into VHOST; leave out users and others that are "
+    "about no virtual host."
+)
+OF: Final = "With --into, the virtual host of FILE; default: the only one."
 SOURCES: Final = ("artemis", "qpid-java", "qpid-config")
 
 
@@ -62,6 +68,8 @@ SOURCES: Final = ("artemis", "qpid-java", "qpid-config")
 def import_(
     file: Annotated[Path, option(kind=FILE)],
     here: Annotated[bool, "Import entries without a virtual host into the one in --url."],
+    into: Annotated[str | None, option(INTO, "VHOST", names="vhosts")],
+    of: Annotated[str | None, option(OF, "VHOST")],
     dry_run: Annotated[bool, "Change nothing; list the effects of the import line by line."],
     skip: Annotated[tuple[str, ...], option(SKIP, "KIND[:NAME]")],
     skip_refused: Annotated[bool, "Skip and list refused entries, instead of refusing the whole file."],
@@ -81,6 +89,12 @@ def import_(
     """
     from penstock.client.errors import ControlError
 
+    if of is not None and into is None:
+        raise click.UsageError("--of chooses entries for --into: give both")
+    if into is not None:
+        if here:
+            raise click.UsageError("give one of --here and --into")
+        url = in_vhost(url, into)
     found = None if source is None else _converted(source, file)
     text = _decoded(file) if found is None else found.text()
     if output is not None:
@@ -89,13 +103,15 @@ def import_(
     name = f"import-{secrets.token_hex(4)}"
     with control_session(url, name=name) as control, shown_progress(url, name):
         try:
-            everywhere = not here and found is None  # Other brokers' files need not name a virtual host.
+            everywhere = not here and into is None and found is None  # Other brokers' files may name no virtual host.
             answer = control.import_definitions(
                 text,
                 everywhere=everywhere,
                 skip=skip,
                 skip_refused=skip_refused,
                 streams_as_queues=streams_as_queues,
+                move=into is not None,
+                of=of or "",
                 dry_run=dry_run,
                 detach=detach,
             )

@@ -32,7 +32,9 @@ CONNECTION_LINE: Final = "Which broker: --url, --profile, TLS; see `penstock hel
 BEFORE_EXAMPLES: Final = re.compile(r"For\s+example:\s+")
 EXAMPLES: Final = re.compile(r",? (?:or|and)(?: without a log:)? (?=penstock )")
 """Words between two examples."""
-VERBS: Final = ("list", "declare", "add", "create", "show", "set", "unset", "publish", "consume", "get", "watch")
+VERBS: Final = (
+    *("list", "declare", "add", "create", "show", "set", "unset", "publish", "consume", "get", "browse", "watch"),
+)
 """Order of verbs in the help of a noun; others follow by name."""
 FIRST_COLLECTION: Final = 50_000
 """New objects until a command's first garbage collection: Python's default of 700 costs 5 % of its start, and frees
@@ -51,6 +53,8 @@ PLACES: Final[dict[str, str]] = {
     "queues publish": "messages:publish",
     "queues consume": "messages:consume",
     "queues get": "messages:get",
+    "messages browse": "browsing:browse",
+    "messages move": "moving:move",
     "queues watch": "top:watch",
     "alarms list": "alarms:list_",
     "cursors show": "looking:show_cursor",
@@ -166,15 +170,17 @@ def places() -> dict[str, str]:
     """Return the place in which each command acts, by its path; the others contact no broker, or start one."""
     from penstock.operations.command import BROKER, EITHER, VHOST, acts_in
 
-    one_by_one = ("queues publish", "queues consume", "queues get", "queues watch", "cursors show")
+    one_by_one = ("queues publish", "queues consume", "queues get", "queues watch", "messages browse", "cursors show")
     return {
         **{path: acts_in(row) for path, row in rows().items()},
         **dict.fromkeys(one_by_one, VHOST),
+        "messages move": "the virtual hosts of its two URLs",
         "status": f"{VHOST} for queues, the whole broker for the rest",
         "why": f"{VHOST} for a queue, the whole broker for the rest",
         "top": EITHER,
         **dict.fromkeys(("config", "report", "users add", "users passwd", "alarms list"), BROKER),
-        **dict.fromkeys(("definitions export", "definitions import"), f"{BROKER}, or {VHOST} with --here"),
+        "definitions export": f"{BROKER}, or {VHOST} with --here",
+        "definitions import": f"{BROKER}, or {VHOST} with --here, or the one of --into",
     }
 
 

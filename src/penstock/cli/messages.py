@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import sys
 import time
@@ -10,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
-
-import click
 
 from penstock.cli.common import (
     control_session,
@@ -22,7 +19,9 @@ from penstock.cli.common import (
     say_json,
     writing,
 )
-from penstock.cli.parameters import Json, Url, command, option
+from penstock.cli.parameters import Url, command, option
+from penstock.cli.progress import PROGRESS_S, Progress
+from penstock.content.message_rows import message_row
 from penstock.errors import ConfigError
 from penstock.operations.command import pairs
 from penstock.settings.kind import SECONDS, whole
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from penstock.content.properties import Properties
 
 PATIENCE = SECONDS
-PROGRESS_S = 1.0
-"""Seconds between two progress lines."""
 NOTICE_S = 5.0
 """Default seconds between two notices of a delayed message: Qpid's qpid.flow_control_wait_notify_period."""
 QUIET_S = 86_400
@@ -56,6 +53,10 @@ AT_MOST: Final = "Print at most this number of messages."
 Queue = Annotated[str, option(names="queues")]
 Ack = Annotated[bool, "Acknowledge the messages; default: requeue them."]
 Bodies = Annotated[bool, option("Print each message as a JSON object, with its properties.", option="--json")]
+WITH_PROGRESS: Final = "Show the progress on standard error; a terminal shows it without this option."
+Shown = Annotated[bool, option(WITH_PROGRESS, option="--progress")]
+LINES: Final = "Read messages as JSON lines from the input, as consume and browse print them; print the result as JSON."
+TO_ORIGIN: Final = "With --json: publish each message to its own exchange and routing key; KEY is for messages without."
 
 
 @command()
@@ -68,19 +69,25 @@ def publish(
     persistent: Annotated[bool, "Set delivery mode 2, so that a durable queue stores the messages."],
     content_type: Annotated[str | None, option("Set the content type, such as application/json.", "TYPE")],
     headers: Annotated[tuple[str, ...], option("Add a header; may be repeated.", "NAME=VALUE", "--header")],
+    delay: Annotated[float | None, option("Deliver the messages after S seconds.", "S", kind=PATIENCE)],
     timeout: Annotated[float | None, option(TIMEOUT, "S", kind=PATIENCE)],
     notice: Annotated[float, option(NOTICE, "S", kind=PATIENCE, default=NOTICE_S)],
-    as_json: Json,
+    as_json: Annotated[bool, option(LINES, option="--json")],
+    to_origin: Annotated[bool, option(TO_ORIGIN, option="--to-origin")],
+    progress: Shown,
     url: Url,
 ) -> None:
     """Publish each BODY with routing key KEY; without BODY, each line of --file or of standard input.
 
-    Waits until the broker has confirmed all messages, and reports on standard error which gate withholds confirms. Exit
-    code 1: a message was refused or reached no queue.
+    Waits until the broker has confirmed all messages, and reports on standard error which gate withholds confirms. With
+    --json a line is a message with its properties; an invalid line ends the command after the messages before it. Exit
+    code 1: a message was refused or reached no queue, or a line is invalid.
 
     For example: penstock queues publish orders 'one order', or
-    penstock queues publish eu.orders --exchange logs --file orders.txt
+    penstock queues publish eu.orders --exchange logs --file orders.txt, or
+    penstock queues publish orders --json --file orders.jsonl
     """
+    from penstock.cli.message_lines import InvalidLine
     from penstock.client.engine.window import SendResult
     from penstock.client.errors import ConnectionClosed, Timeout
     from penstock.content.properties import Properties
@@ -88,24 +95,58 @@ def publish(
     with interruptible():
         if bodies and (file is not None or whole):
             raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
+        _check_lines(as_json and not bodies, whole, to_origin, content_type or headers or delay is not None)
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
         result = SendResult()
-        with control_session(url) as connection:
+        protocol = {} if delay is None else {"protocol": "amqp10"}
+        with control_session(url, **protocol) as connection:
             publisher = connection.publisher(
                 exchange=exchange, routing_key=key, durable=persistent, flow_control_wait_notify_period=QUIET_S
             )
-            sending = Sending(connection, publisher, result, timeout, notice)
+            sending = Sending(connection, publisher, result, timeout, notice, progress)
             try:
-                for messages in _messages(_bodies(bodies, file, whole), properties):
-                    sending.send(messages)
+                if as_json and not bodies:
+                    _send_lines(sending, file, persistent, to_origin, connection.protocol == "amqp10")
+                else:
+                    for messages in _messages(_bodies(bodies, file, whole), properties, delay):
+                        sending.send(messages)
                 sending.reporter.end()
+            except InvalidLine as error:
+                sending.reporter.end()
+                raise ConfigError(f"{error}; {_before(result)}") from None
             except Timeout as error:
                 raise ConfigError(f"gave up: {error}; {_confirmed(result)}") from None
-            except ConnectionClosed as error:
+            except (ConnectionClosed, ValueError) as error:
                 raise ConfigError(f"{error}; {_confirmed(result)}") from None
             unroutable = sum(each.reason in UNROUTABLE for each in result.refused)
             near = near_match(connection, f"no queue '{key}'") if unroutable and not exchange else ""
     _print_result(result, unroutable, near, as_json)
+
+
+def _send_lines(sending: Sending, file: Path | None, persistent: bool, to_origin: bool, by_links: bool) -> None:
+    """Send the messages of a file of JSON lines. Raises InvalidLine after the messages before the line."""
+    from penstock.cli.message_lines import MessageLines
+
+    with _opened(file) as source:
+        for messages in MessageLines(source, persistent, to_origin, by_links).batches():
+            sending.send(messages)
+
+
+def _check_lines(are_lines: bool, whole: bool, to_origin: bool, more: object) -> None:
+    """Raise ConfigError for options that do not go together: a line of JSON has properties of its own."""
+    if are_lines and (whole or more):
+        raise ConfigError(
+            "--json reads messages with their properties: leave out --whole, --content-type, --header and --delay"
+        )
+    if to_origin and not are_lines:
+        raise ConfigError("--to-origin is for messages of --json, which have an exchange and a routing key")
+
+
+def _before(result: SendResult) -> str:
+    """Describe the messages before an invalid line."""
+    refused = f", and {result.refused_count:,} are refused" if result.refused_count else ""
+    are = "is" if result.confirmed == 1 else "are"
+    return f"{counted(result.confirmed, 'message')} before the line {are} published and confirmed{refused}"
 
 
 def _print_result(result: SendResult, unroutable: int, near: str, as_json: bool) -> None:
@@ -136,7 +177,13 @@ class Sending:
     """
 
     def __init__(
-        self, connection: Connection, publisher: Publisher, result: SendResult, timeout: float | None, notice_s: float
+        self,
+        connection: Connection,
+        publisher: Publisher,
+        result: SendResult,
+        timeout: float | None,
+        notice_s: float,
+        progress: bool = False,
     ) -> None:
         self._connection, self._publisher, self._result = connection, publisher, result
         self._timeout = timeout
@@ -144,7 +191,7 @@ class Sending:
         self._moved: tuple[int, int] = (-1, -1)
         self._moved_at = 0.0
         """Time of the last known progress."""
-        self.reporter = Reporter(notice_s)
+        self.reporter = Reporter(notice_s, progress)
 
     def send(self, messages: Sequence[bytes | Message]) -> None:
         """Send messages, and wait for their outcomes."""
@@ -158,6 +205,7 @@ class Sending:
                 self._publisher.send_many(left, timeout=self._wait_s, result=result)
                 if result.unknown or result.refused_count:
                     self._publisher.send_many(())  # Raises the error that ended the publisher.
+                self.reporter.count(result)
                 return
             except (ConfirmTimeout, FlowControlTimeout):
                 self._check_timeout()
@@ -179,15 +227,17 @@ class Sending:
             raise Timeout(f"the broker confirmed nothing for {self._timeout:g} s{f': {why}' if why else ''}")
 
 
-def _messages(batches: Iterator[list[bytes]], properties: Properties) -> Iterator[Sequence[bytes | Message]]:
+def _messages(
+    batches: Iterator[list[bytes]], properties: Properties, delay: float | None
+) -> Iterator[Sequence[bytes | Message]]:
     """Return bodies as messages; bodies without properties are sent on a shorter path."""
     from penstock.client.engine.messages import Message
 
-    if not properties.as_dict():
+    if not properties.as_dict() and delay is None:
         yield from batches
         return
     for bodies in batches:
-        yield [Message(body, properties=properties) for body in bodies]
+        yield [Message(body, properties=properties, delay=delay) for body in bodies]
 
 
 def _report_s(notice_s: float) -> float:
@@ -202,15 +252,15 @@ def _confirmed(result: SendResult) -> str:
 
 
 class Reporter:
-    """Reporter of progress on standard error: always on a terminal, else only the reason and the time of a wait.
+    """Reporter on standard error: progress on a terminal or if it is `wanted`, and the reason and time of each wait.
 
     A notice of the time has the words of Qpid's client for Java. `notice_s` is the time between two notices, 0 for
     none.
     """
 
-    def __init__(self, notice_s: float) -> None:
+    def __init__(self, notice_s: float, wanted: bool = False) -> None:
         self._reason: str | None = None
-        self._reported = False
+        self._progress = Progress(wanted)
         self._notice_s = notice_s
         self._answered = -1
         """Answered messages at the last change, or at the beginning of the wait."""
@@ -227,10 +277,12 @@ class Reporter:
             why = f"waiting: {self._reason}" if self._reason else "the broker accepts messages again"
             say(f"penstock: {why}", err=True)
         self._tell_delay(result.taken - result.under_way, blocked)
-        if sys.stderr.isatty():
-            line = f"{result.taken:,} published, {result.confirmed:,} confirmed"
-            click.echo(f"\r{line}", nl=False, err=True)
-            self._reported = True
+        held = f", waiting: {blocked}" if blocked else ""
+        self._progress.show(f"{_progress_words(result)}{held}")
+
+    def count(self, result: SendResult) -> None:
+        """Report the progress while messages are accepted."""
+        self._progress.tell(_progress_words(result))
 
     def _tell_delay(self, answered: int, blocked: str | None) -> None:
         answered = -1 if blocked is None else answered
@@ -247,9 +299,11 @@ class Reporter:
 
     def end(self) -> None:
         """End an unfinished progress line."""
-        if self._reported:
-            click.echo(err=True)
-            self._reported = False
+        self._progress.end()
+
+
+def _progress_words(result: SendResult) -> str:
+    return f"{result.taken:,} published, {result.confirmed:,} confirmed"
 
 
 def _bodies(given: tuple[str, ...], file: Path | None, whole: bool) -> Iterator[list[bytes]]:
@@ -291,6 +345,7 @@ def consume(
     ack: Ack,
     timeout: Annotated[float | None, option("Stop after S seconds without a message.", "S", kind=PATIENCE)],
     as_json: Bodies,
+    progress: Shown,
     url: Url,
 ) -> None:
     """Print the bodies of QUEUE's messages as they arrive, one per line, until --count, --timeout or Ctrl-C.
@@ -302,6 +357,7 @@ def consume(
     from penstock.client.errors import LinkClosed
 
     prefetch = min(most or SHOWN_MOST, SHOWN_MOST)
+    shown = Progress(progress, mixed=True)
     with interruptible(), control_session(url) as connection:
         receiver = connection.receiver(queue, prefetch=prefetch, consumerWindowSize=-1)
         seen = 0
@@ -318,6 +374,8 @@ def consume(
             _print(delivery, as_json)
             if ack:
                 delivery.accept()
+            shown.tell(f"{seen:,} messages printed")
+        shown.end()
         if not ack and count is None and seen == SHOWN_MOST:
             say(
                 f"penstock: {SHOWN_MOST:,} messages are shown; use --ack to take them out of the queue and continue",
@@ -357,16 +415,5 @@ def _print(delivery: Delivery, as_json: bool) -> None:
             sys.stdout.buffer.write(delivery.body + b"\n")
             sys.stdout.buffer.flush()
         return
-    try:
-        payload, encoding = delivery.body.decode(), "string"
-    except UnicodeDecodeError:
-        payload, encoding = base64.b64encode(delivery.body).decode(), "base64"
-    shown = {
-        "payload": payload,
-        "payload_encoding": encoding,
-        "exchange": delivery.exchange,
-        "routing_key": delivery.routing_key,
-        "redelivered": delivery.redelivered,
-        "properties": delivery.properties.as_dict(),
-    }
-    say_json(shown)
+    redelivered = delivery.redelivered
+    say_json(message_row(delivery.properties, delivery.body, delivery.exchange, delivery.routing_key, redelivered))

@@ -101,6 +101,11 @@ def URL(command: Decorated) -> Decorated:
     return option(command)
 
 
+def in_vhost(url: str, vhost: str) -> str:
+    """Return the URL of a broker with another virtual host."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{quote(vhost, safe='')}"))
+
+
 def check_used(context: click.Context, name: str, command: click.Command) -> None:
     """Check that a command connects to a broker if options before it name one. Raises UsageError."""
     given = context.meta.get(GIVEN)

@@ -12,7 +12,7 @@ from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
 from penstock.client.engine.connection import ENDED, IDLE, Engine
 from penstock.client.engine.events import Event
-from penstock.client.engine.messages import Message
+from penstock.client.engine.messages import Message, delayed
 from penstock.client.engine.outcomes import Blocked, ConnectionLost, Receipt
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import Delivery
@@ -71,17 +71,23 @@ class Publisher(PublisherShell, AsyncShell):
         connection._in_loop()
         super().__init__(connection, make)
 
-    async def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
+    async def send(
+        self, message: bytes | Message, *, timeout: float | None = None, delay: float | None = None
+    ) -> Receipt:
         """Wait for room, send, and return when the message is confirmed.
 
         A call that is cancelled or times out while it waits for room has sent nothing. Raises `FlowControlTimeout`
         then, and `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`,
         `LinkClosed`. `timeout` in seconds limits both waits together (None: `flow_control_wait_failure` for each).
+        `delay`: see `Message`.
         """
-        return await self._connection.run(self._core.sending(message, timeout))
+        return await self._connection.run(self._core.sending(delayed(message, delay), timeout))
 
-    async def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
+    async def publish(
+        self, message: bytes | Message, *, timeout: float | None = None, delay: float | None = None
+    ) -> Receipt:
         """Wait for room and send; the receipt has the outcome. Raises as `send`, except errors about the outcome."""
+        message = delayed(message, delay)
         receipt = self._core.publish_now(message)
         if receipt is not None:
             return receipt

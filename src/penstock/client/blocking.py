@@ -21,7 +21,7 @@ from penstock.client import calls
 from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.events import Event
-from penstock.client.engine.messages import Message
+from penstock.client.engine.messages import Message, delayed
 from penstock.client.engine.outcomes import PENDING, Blocked, ConfirmTimeout, ConnectionLost, Receipt
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import Delivery, ReceiverCore
@@ -97,22 +97,24 @@ class Publisher(PublisherShell, BlockingShell):
         connection.check_thread()
         super().__init__(connection, make)
 
-    def send(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
+    def send(self, message: bytes | Message, *, timeout: float | None = None, delay: float | None = None) -> Receipt:
         """Wait for room, send, and return when the message is confirmed.
 
         A call that is interrupted or times out while it waits for room has sent nothing. Raises `FlowControlTimeout`
         then, and `ConfirmTimeout` if no answer came; `MessageRefused`, `MessageTooLarge`, `ConnectionLost`,
         `LinkClosed`. `timeout` in seconds limits both waits together (None: `flow_control_wait_failure` for each).
+        `delay`: see `Message`.
         """
         self._connection.check_thread()
-        return self._connection.run(self._core.sending(message, timeout))
+        return self._connection.run(self._core.sending(delayed(message, delay), timeout))
 
-    def publish(self, message: bytes | Message, *, timeout: float | None = None) -> Receipt:
+    def publish(self, message: bytes | Message, *, timeout: float | None = None, delay: float | None = None) -> Receipt:
         """Wait for room and send; the receipt has the outcome. Raises as `send`, except errors about the outcome.
 
         The message is sent at once; in `with publisher.batch():` many are sent together.
         """
         self._connection.check_thread()
+        message = delayed(message, delay)
         receipt = self._core.publish_now(message)
         if receipt is None:
             receipt = self._connection.run(self._core.publishing(message, timeout))

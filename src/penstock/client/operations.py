@@ -425,6 +425,8 @@ def import_definitions(
     skip: Names = (),
     skip_refused: bool = False,
     streams_as_queues: bool = False,
+    move: bool = False,
+    of: str = "",
     dry_run: bool = False,
     detach: bool = False,
 ) -> Steps[Answer]:
@@ -433,12 +435,14 @@ def import_definitions(
     Without `everywhere` entries without a virtual host belong to this connection's. With `dry_run` it returns what
     would differ, and changes nothing. `skip` has kinds, and KIND:NAME for single entries; `skip_refused` leaves out
     what the broker refuses. Entries that depend on a skipped entry are skipped as well. `streams_as_queues` imports
-    streams as durable queues. With `detach` it returns the row of the job that imports, and does not wait for its end:
-    see `request("job.show", id=...)`.
+    streams as durable queues. With `move` and without `everywhere`, entries of the only virtual host of the file, or of
+    the virtual host `of`, go into this connection's; users and others that are about no virtual host are left out. With
+    `detach` it returns the row of the job that imports, and does not wait for its end: see
+    `request("job.show", id=...)`.
     """
     fields = {"definitions": text, "everywhere": everywhere, "skip": list(skip), "skip_refused": skip_refused}
     given = {**fields, "streams_as_queues": streams_as_queues, "dry_run": dry_run}
-    given |= {"detach": True} if detach else {}  # Older brokers do not know it.
+    given |= {name: value for name, value in (("detach", detach), ("move", move), ("of", of)) if value}
     return (yield from _asking(engine, "definitions.import", given))
 
 
@@ -618,6 +622,54 @@ def list_(
     return ListPages(engine, fields)
 
 
+class BrowsePages(Pages[Answer]):
+    """Messages of a queue, page by page."""
+
+    def __init__(self, engine: Engine, fields: Answer, limit: int | None) -> None:
+        self._engine = engine
+        self._fields = fields
+        self._left = limit
+        self.next: int | None = fields["from"]
+        """Position after the messages so far; None at the end of the queue."""
+
+    def following(self) -> Steps[Sequence[Answer]]:
+        """See `Pages.following`."""
+        while self.next is not None and self._left != 0:
+            limit = BROWSED_AT_ONCE if self._left is None else min(self._left, BROWSED_AT_ONCE)
+            fields = {**self._fields, "from": self.next, "limit": limit}
+            page = yield from _asking(self._engine, "messages.browse", fields)
+            self.next = page["next"]
+            messages: list[Answer] = page["messages"]
+            if messages:
+                self._left = None if self._left is None else self._left - len(messages)
+                return messages
+        return ()
+
+
+BROWSED_AT_ONCE: Final = 1000
+"""Most messages of a page; the broker ends a page before that if the messages are large."""
+
+
+def browse(
+    engine: Engine,
+    queue: str,
+    *,
+    filter: str = "",
+    limit: int | None = None,
+    start: int = 1,
+    truncate: int | None = None,
+) -> Pages[Answer]:
+    """Yield messages of a queue in the order of their positions, without taking them: nothing is delivered or marked.
+
+    Each is an object with `position`, `state` ("ready", "unacked" or "paged"), `holder` (who has an unacknowledged
+    one), `age_s`, `properties`, `payload` and `payload_encoding` ("string" or "base64"). `filter` is a selector,
+    `start` the first position, and `truncate` the most bytes of a payload (None: 1 MiB); a longer one is `truncated`.
+    Messages that move meanwhile may be missing. Raises `ControlError` 404, and 406 for an invalid selector.
+    """
+    fields: Answer = {"queue": queue, "filter": filter or None, "from": start, "truncate": truncate}
+    return BrowsePages(engine, fields, limit)
+
+
 WATCH_PERIOD: Final = 0.5
 """Seconds between two questions for events."""
 
@@ -697,4 +749,5 @@ class Operations(Shell):
     settle_cursor = Operation(settle_cursor)
     answers = Listing(answers)
     list = Listing(list_)
+    browse = Listing(browse)
     watch = Listing(watch)

@@ -120,9 +120,12 @@ class QueueSettings(TypedDict, total=False):
     message_ttl: SettingOfQueue
     expires: SettingOfQueue
     delivery_limit: SettingOfQueue
+    retry_delay: SettingOfQueue
+    retry_delay_max: SettingOfQueue
     dead_letter_exchange: SettingOfQueue
     dead_letter_routing_key: SettingOfQueue
     dead_letter_strategy: SettingOfQueue
+    group_by: SettingOfQueue
     consumer_timeout: SettingOfQueue
     consumer_window_bytes: SettingOfQueue
     consumer_window_adaptive: SettingOfQueue
@@ -142,6 +145,7 @@ class QueueSettings(TypedDict, total=False):
     credit_idle: SettingOfQueue
     auto_create: SettingOfQueue
     alarm_gate_closed: SettingOfQueue
+    alarm_oldest: SettingOfQueue
     maximumQueueDepthMessages: SettingOfQueue
     x_qpid_maximum_queue_depth_messages: SettingOfQueue
     max_size_messages: SettingOfQueue
@@ -157,6 +161,7 @@ class QueueSettings(TypedDict, total=False):
     overflowPolicy: SettingOfQueue
     x_qpid_overflow_policy: SettingOfQueue
     address_full_policy: SettingOfQueue
+    messageGroupKeyOverride: SettingOfQueue
     default_consumer_window_size: SettingOfQueue
     consumerWindowSize: SettingOfQueue
     consumerMaxRate: SettingOfQueue
@@ -185,9 +190,12 @@ class QueueSettings(TypedDict, total=False):
     x_message_ttl: SettingOfQueue
     x_expires: SettingOfQueue
     x_delivery_limit: SettingOfQueue
+    x_retry_delay: SettingOfQueue
+    x_retry_delay_max: SettingOfQueue
     x_dead_letter_exchange: SettingOfQueue
     x_dead_letter_routing_key: SettingOfQueue
     x_dead_letter_strategy: SettingOfQueue
+    x_group_by: SettingOfQueue
     x_consumer_timeout: SettingOfQueue
     x_consumer_window_bytes: SettingOfQueue
     x_consumer_window_adaptive: SettingOfQueue
@@ -207,6 +215,7 @@ class QueueSettings(TypedDict, total=False):
     x_credit_idle: SettingOfQueue
     x_auto_create: SettingOfQueue
     x_alarm_gate_closed: SettingOfQueue
+    x_alarm_oldest: SettingOfQueue
     x_max_priority: SettingOfQueue
     x_queue_type: SettingOfQueue
     x_single_active_consumer: SettingOfQueue

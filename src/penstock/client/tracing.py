@@ -33,7 +33,13 @@ def sending(destination: str, message: bytes | Message, tracer: Tracer | None = 
         propagate.inject(headers)
         properties = given.properties.copy()
         properties.headers = headers
-        yield Message(given.body, properties=properties, routing_key=given.routing_key, exchange=given.exchange)
+        yield Message(
+            given.body,
+            properties=properties,
+            routing_key=given.routing_key,
+            exchange=given.exchange,
+            delay=given.delay,
+        )
 
 
 @contextmanager

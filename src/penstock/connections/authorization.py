@@ -180,4 +180,4 @@ def _receivers(queue: Queue) -> list[int]:
 
 def _is_topic(vhost: VirtualHost, exchange: str) -> bool:
     declared = vhost.exchanges.get(exchange)
-    return declared is not None and declared.kind == TOPIC
+    return declared is not None and declared.routing_kind() == TOPIC

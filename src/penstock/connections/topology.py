@@ -154,7 +154,7 @@ def declare_exchange(
     if asker.access is not None:
         authorization.check_declare_exchange(asker.access, vhost, name, arguments)
     exchange = vhost.declare_exchange(name, kind, arguments, durable, auto_delete, internal)
-    for sentence in without_effect.in_exchange(arguments):
+    for sentence in without_effect.in_exchange(arguments, kind):
         asker.services.log_without_effect(sentence)
     return exchange
 

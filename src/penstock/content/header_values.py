@@ -52,7 +52,7 @@ def header_octets(value: object) -> bytes | None:
     if isinstance(value, int):
         return str(value).encode()
     if isinstance(value, (list, dict)):
-        return _dumps(_tagged(value)).encode()
+        return _dumps(tagged(value)).encode()
     if isinstance(value, float):
         return (repr(value) if isfinite(value) else _name_of(value)).encode()
     if isinstance(value, datetime):
@@ -64,7 +64,7 @@ def header_octets(value: object) -> bytes | None:
 
 def headers_to_json(headers: dict[str, object]) -> str:
     """Return all headers of a message as a JSON object; `headers_from_json` is the opposite."""
-    return _dumps({name: _tagged(value) for name, value in headers.items()})
+    return _dumps({name: tagged(value) for name, value in headers.items()})
 
 
 def headers_from_json(text: str) -> dict[str, object]:
@@ -79,6 +79,11 @@ def headers_from_json(text: str) -> dict[str, object]:
         raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(headers, dict):
         raise ValueError("is not a JSON object")
+    return untagged(headers)
+
+
+def untagged(headers: dict[str, object]) -> dict[str, object]:
+    """Return the headers of a decoded JSON object. Raises ValueError as `headers_from_json`."""
     return {name: _plain(value, 1) for name, value in headers.items()}
 
 
@@ -86,15 +91,15 @@ def _dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _tagged(value: object) -> object:
-    """Return a value that `json.dumps` can write."""
+def tagged(value: object) -> object:
+    """Return a value that `json.dumps` can write; `untagged` is the opposite."""
     if value is None or isinstance(value, (str, int)):  # A boolean is an int in Python.
         return value
     if isinstance(value, dict):
-        table = {str(name): _tagged(item) for name, item in value.items()}
+        table = {str(name): tagged(item) for name, item in value.items()}
         return {"$table": table} if _looks_tagged(table) else table
     if isinstance(value, list):
-        return [_tagged(item) for item in value]
+        return [tagged(item) for item in value]
     if isinstance(value, float):
         return value if isfinite(value) else {"$double": _name_of(value)}
     if isinstance(value, bytes):
@@ -129,10 +134,10 @@ def _plain(value: object, depth: int) -> object:
     if not _looks_tagged(value):
         return {name: _plain(item, depth + 1) for name, item in value.items()}
     tag = next(iter(value))
-    return _untagged(tag, value[tag], depth)
+    return _value_of_tag(tag, value[tag], depth)
 
 
-def _untagged(tag: str, value: object, depth: int) -> object:
+def _value_of_tag(tag: str, value: object, depth: int) -> object:
     if tag == "$binary" and isinstance(value, str):
         try:
             return b64decode(value, validate=True)

@@ -23,6 +23,7 @@ from penstock.access.access_table import AccessTable
 from penstock.core.access_journal import AccessJournal
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_pace import ConsumerRateLimiter, ConsumerWindow, SlowConsumerMonitor, forget
+from penstock.core.consume.group_scan import is_grouped, join_groups, regroup
 from penstock.core.consume.rotation import add, has_exclusive, is_subscribed, remove, scans_of, take_consumers
 from penstock.core.consume.session import Session
 from penstock.core.dispatcher import Dispatcher
@@ -55,6 +56,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.cursor_state import reader_of
+from penstock.core.queue.delays import attach_retries
 from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import apply_queue_settings
@@ -171,6 +173,8 @@ class Broker(Dispatcher):
                 self.turns.roads.add(gate, queue)
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
+            regroup(self, queue)
+            attach_retries(self, queue)
             self.watch_lifetime(queue)
             self.schedule_delivery(queue)
             self.apply_gate_transitions()
@@ -256,12 +260,13 @@ class Broker(Dispatcher):
         use.
         """
         queue = consumer.queue
-        beside = queue.pager is None and consumer.scan is None and not consumer.exclusive
-        if queue.cursors and not beside and not queue.features.type.retains:
+        bars = queue.pager is not None or consumer.scan is not None or consumer.exclusive or is_grouped(queue)
+        if queue.cursors and bars and not queue.features.type.retains:
             raise ResourceLocked(
-                f"queue '{queue.name}' is read by {reader_of(queue)}; browsers, exclusive consumers, "
-                "consumers with selectors and those of a queue that pages must wait until the cursor is deleted"
+                f"queue '{queue.name}' is read by {reader_of(queue)}; browsers, exclusive consumers, consumers with "
+                "selectors and those of a queue that pages, or has groups, must wait until the cursor is deleted"
             )
+        join_groups(self, consumer)
         if queue.consumers and not consumer.browses() and (consumer.exclusive or has_exclusive(queue)):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
         _check_bounds(session, consumer)
@@ -341,7 +346,7 @@ class Broker(Dispatcher):
         subject = f"queue '{queue.name}' in vhost '{queue.vhost}'"
         if if_unused and queue.consumers:
             raise PreconditionFailed(f"{subject} in use")
-        if if_empty and queue.waiting():
+        if if_empty and (queue.waiting() or queue.delayed_messages):
             raise PreconditionFailed(f"{subject} not empty")
         held = int(held_for(queue, self.work))
         if held > 0:
@@ -490,8 +495,8 @@ def _check_bounds(session: Session, consumer: Consumer) -> None:
     queue = consumer.queue
     if consumer.scan is not None and scans_of(queue) >= SCANS_OF_A_QUEUE:
         raise ResourceError(
-            f"queue '{queue.name}' in vhost '{queue.vhost}' has {SCANS_OF_A_QUEUE:,} consumers with selectors and "
-            f"browsers, the most it may have; '{consumer.tag}' was not added"
+            f"queue '{queue.name}' in vhost '{queue.vhost}' has {SCANS_OF_A_QUEUE:,} consumers with selectors or "
+            f"groups, and browsers, the most it may have; '{consumer.tag}' was not added"
         )
     if len(queue.consumers) >= CONSUMERS_OF_A_QUEUE:
         raise ResourceError(

@@ -112,6 +112,10 @@ class Envelope:
         """Return the envelope's part of a message's charge: 0, because the envelope is shared."""
         return 0
 
+    def due_time(self) -> float:
+        """Return the time from which the message may be delivered (monotonic seconds): always, unless it is delayed."""
+        return -NEVER
+
 
 class BccEnvelope(Envelope):
     """The envelope of one message with BCC routing keys, charged with its message."""
@@ -172,6 +176,66 @@ class OriginEnvelope(Envelope):
     @override
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
         return super().variant(priority, ttl_s, persistent).from_origin(self.origin)
+
+
+NO_TIME_LEFT: Final = 0.0
+"""Value of `DelayedEnvelope.ttl_s`: a finite one, so that no publish with such an envelope takes the fast path."""
+
+
+class HeaderDelay:
+    """Delay of a message by its header `x-delay`, at an exchange that delays.
+
+    The header is negated when the message is due, so an exchange that the message reaches again does not delay it
+    again (as in RabbitMQ's plug-in).
+    """
+
+    __slots__ = ("delay_ms", "negated", "content", "at_once")
+
+    def __init__(self, delay_ms: i64, at_once: list[object] | None = None) -> None:
+        self.delay_ms: i64 = delay_ms
+        self.negated: bytes | None = None
+        """The content with the negated header, for the other queues of a fan-out; None before the first is due."""
+        self.content: bytes | None = None
+        """The content that `negated` was made of."""
+        self.at_once: list[object] | None = at_once
+        """Queues that the message reaches without such an exchange; None for none."""
+
+
+class DelayedEnvelope(Envelope):
+    """The envelope of one message that its queues deliver from a time on; the queues of a fan-out share the envelope.
+
+    Its `ttl_s` is not the message's: `plain` has the time to live, which begins when the message is due.
+    """
+
+    __slots__ = ("plain", "due", "header")
+
+    def __init__(self, plain: Envelope, due: float, header: HeaderDelay | None = None) -> None:
+        super().__init__(plain.exchange, plain.routing_key, plain.priority, NO_TIME_LEFT, plain.persistent, plain.died)
+        self.encoded = plain.encoded
+        self.plain: Envelope = plain
+        """The envelope of the message once it is due."""
+        self.due: float = due
+        """Time from which the message may be delivered: monotonic seconds."""
+        self.header: HeaderDelay | None = header
+        """The delay by a header; None if the message was delayed otherwise."""
+
+    @override
+    def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
+        own = self.plain.ttl_s if ttl_s == NO_TIME_LEFT else ttl_s  # The caller has the time to live from this object.
+        return DelayedEnvelope(self.plain.variant(priority, own, persistent), self.due, self.header)
+
+    @override
+    def charge(self) -> i64:
+        return self.plain.charge()
+
+    @override
+    def due_time(self) -> float:
+        return self.due
+
+    def passes_by(self, queue: object) -> bool:
+        """Return whether a queue of the message gets it at once."""
+        header = self.header
+        return header is not None and header.at_once is not None and queue in header.at_once
 
 
 @mypyc_attr(acyclic=True)
@@ -269,6 +333,11 @@ class StoredMessage(Message):
         """
         self.index: i64 = 0
         """Index of the message in the group."""
+
+    def __lt__(self, other: StoredMessage) -> bool:
+        """Order delayed messages by due time, and by sequence among messages with the same."""
+        due, others = self.envelope.due_time(), other.envelope.due_time()
+        return self.sequence < other.sequence if due == others else due < others
 
 
 @mypyc_attr(acyclic=True)

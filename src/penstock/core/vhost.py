@@ -8,17 +8,20 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.access.user import MAX_QUEUES
+from penstock.content.delay import header_delay_ms
 from penstock.content.properties import answers_control, check_name
 from penstock.content.selector.fields import SelectableMessage
+from penstock.core.consume.group_scan import check_groups, regroup
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.gates.registry import Gates
 from penstock.core.journal.write_shares import WriteListener, WriteShare
-from penstock.core.message import Envelope
+from penstock.core.message import DelayedEnvelope, Envelope, HeaderDelay
 from penstock.core.publish.attached_senders import AttachedSenders
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.dead_letters import DeadLetterPublisher, publisher_of
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.deferred_free import RELEASED_A_UNIT
+from penstock.core.queue.delays import attach_retries
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import check, enable_paging
 from penstock.core.queue.queue import Queue
@@ -196,6 +199,7 @@ class VirtualHost(Topology):
         self.broker.work.done += self.table.policies.work(self.name, name)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments), features.type.apply_to)
         check(name, settings, features, self.broker.journal)
+        check_groups(name, settings, features)
         check_writable(self.broker.journal, durable and owner is None)
         queue = make_queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)
         queue.arguments = arguments
@@ -232,6 +236,8 @@ class VirtualHost(Topology):
         self.gates.attach_queue(queue)
         self.setup_dead_lettering(queue)
         limit(self.broker, queue)
+        regroup(self.broker, queue)
+        attach_retries(self.broker, queue)
         self.epoch += 1
 
     def create_reply_queue(self, address: str) -> Queue:
@@ -539,7 +545,29 @@ class VirtualHost(Topology):
             target.control = True
         else:
             target.set_gates(exchange.gates, self.gates.topics.gates(self, exchange, route.envelope.routing_key))
+        if search.delays():
+            self._delay(route, headers, search, from_within)
         route.set_target(target, stores, self.epoch, self.era)
+
+    def _delay(self, route: Route, headers: dict[str, object], search: RouteLookup, from_within: bool) -> None:
+        """Delay the message of a route by its header. Raises PreconditionFailed (406) for an invalid one.
+
+        The broker's own publishes, which are dead letters, are not refused: an invalid header delays nothing.
+        """
+        envelope = route.envelope
+        if isinstance(envelope, DelayedEnvelope):
+            envelope = envelope.plain
+        route.envelope = envelope
+        try:
+            delay_ms = header_delay_ms(headers)
+        except PreconditionFailed:
+            if from_within:
+                return
+            raise
+        if delay_ms > 0:
+            at_once: list[object] = [binding.queue for binding in search.at_once if binding.queue is not None]
+            header = HeaderDelay(delay_ms, at_once or None)
+            route.envelope = DelayedEnvelope(envelope, self.broker.now + delay_ms / 1000, header)
 
     def _named(self, route: Route) -> list[Queue]:
         """Return the queues that the routing keys name in the default exchange."""

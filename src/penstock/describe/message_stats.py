@@ -61,7 +61,7 @@ class SampleRanges(NamedTuple):
 class Depths:
     """Sums over queues."""
 
-    __slots__ = ("queues", "closed", "messages", "unacknowledged", "bytes")
+    __slots__ = ("queues", "closed", "messages", "unacknowledged", "delayed", "bytes")
 
     def __init__(self) -> None:
         self.queues: i64 = 0
@@ -69,6 +69,7 @@ class Depths:
         """Queues whose gate is closed."""
         self.messages: i64 = 0
         self.unacknowledged: i64 = 0
+        self.delayed: i64 = 0
         self.bytes: i64 = 0
 
     def add(self, queue: Queue) -> None:
@@ -78,13 +79,14 @@ class Depths:
             self.closed += 1
         self.messages += listed_messages(queue)
         self.unacknowledged += queue.unacked_messages
+        self.delayed += queue.delayed_messages
         self.bytes += queue.depth_bytes()
 
     def row(self) -> Row:
         """Return the messages under RabbitMQ's names."""
         return {
             "messages": int(self.messages),
-            "messages_ready": int(self.messages - self.unacknowledged),
+            "messages_ready": int(self.messages - self.unacknowledged - self.delayed),
             "messages_unacknowledged": int(self.unacknowledged),
         }
 
@@ -109,7 +111,7 @@ def queue_counts(queue: Queue, now: float) -> list[int]:
         int(counters.expired),
         int(counters.refused),
         int(closed_s(queue.gate, now) * 1000),
-        listed_messages(queue),
+        listed_messages(queue) - int(queue.delayed_messages),
         listed_unacknowledged(queue),
         int(queue.depth_bytes()),
     ]

@@ -11,6 +11,7 @@ from penstock.core.consume.rotation import browsers_of, consumers_of, has_exclus
 from penstock.core.message_format import NO_NUMBER, UnreadableContent
 from penstock.core.publish.dead_letters import publisher_of
 from penstock.core.queue.cursor_state import CursorState, Lag, Position, holds_back, lag_of
+from penstock.core.queue.delays import delays_of
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import closed_s, gate_state
 from penstock.describe.listed import listed_bytes, listed_messages, listed_ready, listed_unacknowledged
@@ -135,6 +136,15 @@ def _paged(queue: Queue, at: Reading) -> object:
     return {**amounts(pages.messages, pages.bytes), "limit": queue.settings.page_limit.as_dict()}
 
 
+def _delayed(queue: Queue, at: Reading) -> object:
+    """Return the delayed messages and in how many seconds the first is due; None without any."""
+    delays = delays_of(queue)
+    if delays is None or not delays.messages:
+        return None
+    due_in_s = round(max(delays.next_due() - at.now, 0.0), 3)
+    return {**amounts(queue.delayed_messages, queue.delayed_bytes), "next_due_s": due_in_s}
+
+
 def _active_tag(queue: Queue, at: Reading) -> object:
     active = single_active(queue)
     return None if active is None else active.tag
@@ -181,6 +191,7 @@ QUEUE: Final[Table[Queue]] = Table(
     Field("penstock.paged", _paged),
     Field("penstock.stream", stream_row),
     Field("penstock.unacknowledged", lambda queue, at: amounts(queue.unacked_messages, unacknowledged_bytes(queue))),
+    Field("penstock.delayed", _delayed),
     Field("penstock.highest", lambda queue, at: amounts(*queue.highest())),
     Field("penstock.capacity", lambda queue, at: queue.thresholds.capacity.as_dict()),
     Field("penstock.fill_percent", lambda queue, at: fill_percent(queue), "%"),
@@ -214,6 +225,8 @@ QUEUE: Final[Table[Queue]] = Table(
         connection_details(queue.owner) if isinstance(queue.owner, Connection) else ABSENT)),
 
     Field("penstock.gate.blocked", lambda queue, at: len(queue.gate.blocked), "producers"),
+    Field("penstock.delayed.messages", lambda queue, at: int(queue.delayed_messages), "messages",
+           "penstock_queue_delayed_messages", "Messages that are not due yet, which count in the depth", DEPTHS),
     Field("penstock.road.blocked", lambda queue, at: road_of(queue, at.broker).blocked, "producers"),
     Field("message_stats.publish_details.rate", lambda queue, at: publish_rate(queue), "messages/s"),
     Field("message_stats.deliver_get_details.rate", lambda queue, at: deliver_rate(queue), "messages/s"),

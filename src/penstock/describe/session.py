@@ -19,6 +19,8 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.sender_credit import SenderCredit
 from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.delays import delays_of
+from penstock.core.queue.queue import Queue
 from penstock.describe.gate import gate_row
 from penstock.describe.message_stats import connection_tally, session_stats, tally_stats
 from penstock.describe.table import ABSENT, DescribedNode, Field, Reading, Row, Table, amounts, metric, or_none, plain
@@ -216,9 +218,21 @@ def obstacles(consumer: Consumer, now: float) -> list[str]:
         phrases.append("a batch is being published to the queue as a whole, and nothing is delivered before its end")
     elif queue.available() == 0 and queue.waiting() > 0:
         phrases.append("the next messages of the queue are being read from the disk")
+    elif queue.available() == 0 and queue.delayed_messages > 0:
+        phrases.append(delayed_clause(queue, now))
     elif queue.available() == 0:
         phrases.append("every message of the queue is with a consumer, unacknowledged")
     return phrases
+
+
+def delayed_clause(queue: Queue, now: float) -> str:
+    """Return how many messages of a queue are delayed, and when the first is due, as a clause."""
+    delays = delays_of(queue)
+    first_s = 0.0 if delays is None else max(delays.next_due() - now, 0.0)
+    count = int(queue.delayed_messages)
+    delayed = "1 message of the queue is" if count == 1 else f"{count:,} messages of the queue are"
+    others = "" if queue.unacked_messages == 0 else "; the others are with a consumer, unacknowledged"
+    return f"{delayed} delayed, and the first is due in {first_s:,.1f} s{others}"
 
 
 def _is_single(consumer: Consumer) -> bool:

@@ -20,6 +20,7 @@ from penstock.describe.gate import text_of
 from penstock.describe.table import field_at
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
 from penstock.flow.work import Chore
 from penstock.management.alarms import (
     CERTIFICATE,
@@ -30,6 +31,7 @@ from penstock.management.alarms import (
     HELD,
     LOOP,
     MEMORY,
+    OLDEST,
     RECENT_S,
     STORE,
     Alarms,
@@ -37,11 +39,14 @@ from penstock.management.alarms import (
 from penstock.management.node import Node
 from penstock.management.why import advice
 from penstock.settings.table import ALARM_DEFAULTS, ALARM_GATE_CLOSED_S, BROKER, BY_NAME, SettingValue
+from penstock.texts import counted
 
 LISTED_AT_ONCE: Final = 512
 """Queues listed at once."""
 QUEUES_A_UNIT: Final = 4
 """Queues in their usual state that are checked for one unit of work."""
+SLICE: Final = 500
+"""Most units of work of a slice."""
 FOUND_WORK: Final = 20
 """Units of work to describe a condition that holds."""
 DAY_S: Final = 86_400.0
@@ -126,8 +131,10 @@ class AlarmChecks(Chore):
         return self._running
 
     def work(self, most: i64, now: float) -> i64:
-        """Check some gates and queues; returns the units of work."""
+        """Check some gates and queues, for at most `SLICE` units; returns the units of work."""
         units: i64 = 0
+        if most > SLICE:
+            most = SLICE
         while units < most and self._running:
             if self._gates:
                 units += self._check_gate(self._gates.pop(), self._thresholds.gate_closed_s)
@@ -251,14 +258,30 @@ class AlarmChecks(Chore):
         while queues and units < most:
             queue = queues.pop()
             gate = queue.gate
-            if gate.open or queue.deleted:
+            settings = queue.settings
+            if queue.deleted or (gate.open and settings.alarm_oldest_s == NEVER):
                 usual += 1
                 if usual == QUEUES_A_UNIT:
                     usual = 0
                     units += 1
-            else:
-                units += self._check_gate(gate, queue.settings.alarm_gate_closed_s)
+                continue
+            units += self._check_gate(gate, settings.alarm_gate_closed_s)
+            if settings.alarm_oldest_s != NEVER:
+                units += self._check_oldest(queue, settings.alarm_oldest_s)
         return units + 1
+
+    def _check_oldest(self, queue: Queue, oldest_s: float) -> i64:
+        """Check the age of the oldest ready message of a queue."""
+        age = queue.oldest_age_s(self.node.broker.now)
+        if age < oldest_s:
+            return 1
+        subject = text_of(queue.gate).name(queue.gate)
+        if not self.alarms.wants(OLDEST, queue.vhost, subject):
+            return 1
+        text = f"{subject}: the oldest of {counted(int(queue.waiting()), 'ready message')} is {age:,.0f} s old"
+        action = f"`penstock why {queue.name}`; start consumers, or more of them"
+        self.alarms.find(OLDEST, queue.vhost, subject, text, action)
+        return FOUND_WORK
 
 
 def _subject_of(gate: Gate) -> str:

@@ -79,6 +79,10 @@ GATE: Final[AlarmKind] = AlarmKind(
     "a gate has been closed for `alarm-gate-closed`: of a queue, address, virtual host or the operator",
     "`penstock why` names the consumers that are missing or slow",
 )  # fmt: skip
+OLDEST: Final[AlarmKind] = AlarmKind(
+    "oldest", WARNING, "the oldest ready message of a queue is older than `alarm-oldest`",
+    "`penstock why QUEUE`; start consumers, or more of them",
+)  # fmt: skip
 HELD: Final[AlarmKind] = AlarmKind(
     "held", WARNING, "publishes waited their hold deadline and were refused, in the last minute",
     "`penstock why` names the gate; consume faster, or raise the capacity",
@@ -88,7 +92,7 @@ LOOP: Final[AlarmKind] = AlarmKind(
     "look for a slow disk, too few cores, or a suspended machine; the log has PST-2010 and PST-2011",
 )  # fmt: skip
 KINDS: Final[tuple[AlarmKind, ...]] = (
-    STORE, DISK_FULL, MEMORY, DISK_LOW, CERTIFICATE, GATE, HELD, CURSOR, LOOP,
+    STORE, DISK_FULL, MEMORY, DISK_LOW, CERTIFICATE, GATE, OLDEST, HELD, CURSOR, LOOP,
 )  # fmt: skip
 """All kinds of alarms, the most urgent first."""
 

@@ -67,6 +67,7 @@ from penstock.management.operation import (
     Waiting,
     job_steps,
 )
+from penstock.management.waiting_answers import WaitingAnswer
 from penstock.ranges.service import RangeService
 from penstock.settings.pools import HTTP_BODIES
 
@@ -166,7 +167,11 @@ class ControlApi(Replies):
             self._start_job(row, request, connection)
             return
         answer = row.run(self.node, request)
-        assert not isinstance(answer, (Waiting, Streamed, Found)), f"'{row.name}' has an answer that only HTTP can give"
+        if isinstance(answer, Waiting):
+            assert not row.audited, f"'{row.name}' waits, and only answers that come at once are audited"
+            WaitingAnswer(self, row, request, answer.steps).go_on()
+            return
+        assert not isinstance(answer, (Streamed, Found)), f"'{row.name}' has an answer that only HTTP can give"
         if answer is None or isinstance(answer, (dict, list, str)):
             self._audit(row, request, answer)
             if answer is not None:

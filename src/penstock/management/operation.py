@@ -28,7 +28,7 @@ References of a list (`Found`) are for HTTP, which writes the rows as it streams
 
 
 class Waiting:
-    """Answer of an operation whose steps wait for events. The control exchange has none."""
+    """Answer of an operation whose steps wait for events."""
 
     def __init__(self, steps: Waits[Answer]) -> None:
         self.steps = steps

@@ -34,6 +34,7 @@ from penstock.describe.session import (
     CONSUMERS_SHOWN,
     connection_in_full,
     consumer_row,
+    delayed_clause,
     held_by,
     obstacles,
     producer_row,
@@ -246,6 +247,15 @@ def _of_gate(gate: Gate, broker: Broker) -> list[str]:
     return first_lines(lines, f"producers are blocked by {text_of(gate).name(gate)}", count=len(waiting))
 
 
+def of_address(gates: list[Gate], broker: Broker) -> list[str]:
+    """Describe the closed gates of an exchange, the producers that they block, and what they wait for."""
+    sentences: list[str] = []
+    for gate in gates:
+        if gate.in_line() or not gate.open:
+            sentences += _of_gate(gate, broker) + waits_of(gate, broker)
+    return sentences
+
+
 def _refused_of_gone(gate: Gate) -> list[str]:
     """Describe the refused publishes of the last closed publishers."""
     gone = [block for block in gate.stats.departed or () if block.refused]
@@ -454,6 +464,8 @@ def _advice_on(queue: Queue) -> str:
         return f"the disk is slow: what is published to stream {name} waits until it is written"
     if not queue.consumers:
         return f"start a consumer of queue {name}, or drop its messages (`penstock queues purge {name}`)"
+    if queue.delayed_messages == queue.depth_messages():
+        return f"all messages of queue {name} are delayed: raise its capacity, or `penstock messages cancel {name} all`"
     if queue.unacked_messages == queue.depth_messages():
         return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
     return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
@@ -528,7 +540,8 @@ def _readers(queue: Queue, broker: Broker) -> str:
         if not left and not queue.consumers:
             return behind
         return f"{behind}; {int(left):,} messages are left to consumers, and it {_consumers(queue, now)}"
-    return f"queue {queue.name} {_consumers(queue, now)}"
+    delayed = f"; {delayed_clause(queue, now)}" if queue.delayed_messages else ""
+    return f"queue {queue.name} {_consumers(queue, now)}{delayed}"
 
 
 def _holder(queue: Queue, work: WorkMeter) -> tuple[LeaseState | None, int]:

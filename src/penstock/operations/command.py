@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.errors import ConfigError
 from penstock.settings.kind import COUNT, INTEGER
+from penstock.texts import shown_bytes, shown_time
 
 Given = Mapping[str, Any]
 """Values of the fields of a command, by name."""
@@ -196,3 +197,20 @@ def places(words: tuple[str, ...]) -> str | dict[str, int]:
             raise ConfigError(COUNT.fault(f"the sequence of queue '{queue}'", number))
         places[queue] = sequence
     return places
+
+
+# Values
+
+
+def setting_value(row: Item) -> str:
+    """Return a value with its unit; one that a stronger source hides is in parentheses."""
+    value, unit = row["value"], row.get("unit", "")
+    text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if unit == "ms":
+            text = shown_time(value)
+        elif unit == "s":
+            text = shown_time(round(value * 1000, 3))
+        elif unit == "bytes":
+            text = shown_bytes(value) if isinstance(value, int) else f"{value} bytes"
+    return f"({text})" if row.get("hidden") else text

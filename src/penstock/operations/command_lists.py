@@ -8,9 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from penstock.operations.command import BROKER, VHOST, Answer, Columns, Field, Given, Item, Listing, Value
+from penstock.operations.command import (
+    BROKER,
+    VHOST,
+    Answer,
+    Columns,
+    Field,
+    Given,
+    Item,
+    Listing,
+    Value,
+    setting_value,
+)
 from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of, job_words
-from penstock.texts import shown_age, shown_bytes, shown_capacity, shown_percent, shown_time
+from penstock.settings.kind import COUNT
+from penstock.texts import shown_age, shown_capacity, shown_percent
 
 POSITIONS_LISTED: Final = 3
 """Most queues of a cursor in a table of cursors."""
@@ -48,6 +60,11 @@ def _reader(item: Item) -> str | None:
     """Return the connection that reads through a cursor; None if it is gone."""
     reader = item["reader"]
     return str(reader["connection"]) if reader is not None and reader["open"] else None
+
+
+def _due(item: Item) -> str:
+    """Return in how many seconds a delayed message is due."""
+    return f"{item['due_in_s']:,.1f} s"
 
 
 def _idle(item: Item) -> str | None:
@@ -167,20 +184,6 @@ def _with_hidden(items: list[Item]) -> list[Item]:
     return rows
 
 
-def _value(row: Item) -> str:
-    """Return a value with its unit; one that a stronger source hides is in parentheses."""
-    value, unit = row["value"], row.get("unit", "")
-    text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if unit == "ms":
-            text = shown_time(value)
-        elif unit == "s":
-            text = shown_time(round(value * 1000, 3))
-        elif unit == "bytes":
-            text = shown_bytes(value) if isinstance(value, int) else f"{value} bytes"
-    return f"({text})" if row.get("hidden") else text
-
-
 def _of_each(given: Given) -> tuple[str, Answer]:
     each = each_of(given)
     return "show", {"user": given["user"], **({"each": each} if each else {})}
@@ -195,7 +198,7 @@ def _shown(noun: str, row: Noun) -> Listing:
         f"{noun} show", "show",
         f"Show the effective settings of {'the broker' if scope == 'broker' else f'{scope} NAME'}, each with its "
         "source.\n\nA value in parentheses is hidden by the source before it. For example: penstock " + example,
-        Columns(("setting", "value", "from"), of_items={"value": _value}), "settings",
+        Columns(("setting", "value", "from"), of_items={"value": setting_value}), "settings",
         (*name, *each), {"broker": ""} if scope == "broker" else {}, rows=_with_hidden, raw=True, whole="",
         request=_of_each if each else None, where=VHOST if scope in PLACED else BROKER,
     )  # fmt: skip
@@ -263,8 +266,16 @@ JOBS: Final = Listing(
     _columns("job=id, kind, subject, state, progress=progress, user", progress=_job_progress), "jobs", raw=True,
     where=BROKER,
 )  # fmt: skip
+DELAYED: Final = Listing(
+    "messages delayed", "message.delayed",
+    "List the delayed messages of QUEUE, the first ones by due time.\n\nA message with an id such as r7 waits for "
+    "another try after a failed delivery. For example: penstock messages delayed orders --count 20",
+    _columns("id, due in=due, exchange, routing_key, bytes, persistent, failures", due=_due), "messages",
+    (Field("queue", names="queues"), Field("count", "List at most so many; the most is 1,000.", COUNT)), raw=True,
+)  # fmt: skip
 LISTINGS: Final[tuple[Listing, ...]] = (
     *LISTS,
+    DELAYED,
     *(_shown(noun, row) for noun, row in NOUNS.items() if row.scope),
     Listing(
         "settings", "settings.list",

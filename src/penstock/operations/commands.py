@@ -21,6 +21,7 @@ from penstock.operations.command import (
     pairs,
     places,
 )
+from penstock.operations.command_info import INFOS
 from penstock.settings.kind import COUNT
 from penstock.settings.without_effect import in_exchange, in_queue
 from penstock.texts import counted, nearest
@@ -49,6 +50,7 @@ WORK: Final = "Long work"
 SPARK: Final = "Readers and writers of Spark"
 NOUNS: Final[dict[str, Noun]] = {
     "queues": Noun(MESSAGES, "Declare queues, look at them, send and read messages.", "queue", "queues", "orders"),
+    "messages": Noun(MESSAGES, "Look at messages, send or cancel delayed ones, move them between brokers."),
     "exchanges": Noun(MESSAGES, "Declare, list and delete exchanges.", "address", "exchanges", "logs"),
     "bindings": Noun(MESSAGES, "Bind queues to exchanges, list bindings and remove them."),
     "connections": Noun(CLIENTS, "List, close and block connections of clients.", "connection", "connections", "con:2"),
@@ -291,10 +293,11 @@ TOPOLOGY: Final = (
         "Declare exchange NAME, or check that it exists with the same attributes.\n\n"
         "An exchange is durable unless --transient. For example: penstock exchanges declare logs --type topic",
         (Field("exchange", metavar="NAME"), ARGUMENTS,
-         Field("type", "Set the type: direct, fanout, topic, headers or x-consistent-hash ...", default="direct"),
+         Field("type", "Set the type: direct, fanout, topic, headers, x-delayed-message ...", default="direct"),
          DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", bool)),
         lambda given, answer: [
-            f"exchange {given['exchange']} ({given['type']}) is declared", *in_exchange(given["arguments"])
+            f"exchange {given['exchange']} ({given['type']}) is declared",
+            *in_exchange(given["arguments"], given["type"]),
         ],
         answer=lambda given, answer: {"exchange": given["exchange"], "type": given["type"]},
     ),
@@ -600,6 +603,29 @@ def _limited(given: Given, answer: Answer) -> Iterable[str]:
 
 
 _LIMITED: Final = (Field("scope", choices=("user", "vhost")), Field("name", names="scope"))
+_DELAYED: Final[tuple[Field, ...]] = (Field("queue", names="queues"), Field("id", metavar="ID|all"))
+DELAYED: Final = (
+    Command(
+        "messages send-now",
+        "message.send-now",
+        "Deliver the delayed message ID of QUEUE now, or all of them; they join the end of the queue.\n\n"
+        "The ids are those of `messages delayed`. For example: penstock messages send-now orders d7",
+        _DELAYED,
+        lambda given, answer: [
+            f"{counted(answer['messages'], 'message')} of queue {given['queue']} ready now, {answer['left']:,} delayed"
+        ],
+    ),
+    Command(
+        "messages cancel",
+        "message.cancel",
+        "Remove the delayed message ID of QUEUE, or all of them, without dead letters.\n\n"
+        "The ids are those of `messages delayed`. For example: penstock messages cancel orders d7",
+        _DELAYED,
+        lambda given, answer: [
+            f"{counted(answer['messages'], 'message')} of queue {given['queue']} cancelled, {answer['left']:,} delayed"
+        ],
+    ),
+)
 USERS: Final = (
     Command(
         "users tags", "user.tags",
@@ -781,6 +807,6 @@ OTHERS: Final = (
 )  # fmt: skip
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    *TOPOLOGY, *TRANSFERS, *OBJECTS, *_policies("policies", (OPERATOR,), {}),
-    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS,
+    *TOPOLOGY, *TRANSFERS, *DELAYED, *OBJECTS, *_policies("policies", (OPERATOR,), {}),
+    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS, *INFOS,
 )  # fmt: skip

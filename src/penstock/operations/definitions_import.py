@@ -49,7 +49,9 @@ from penstock.operations.definitions_parser import (
 from penstock.operations.topology import WrongArguments
 from penstock.texts import joined
 
-FIELDS: Final[tuple[str, ...]] = ("definitions", "everywhere", "dry_run", "skip", "skip_refused", "streams_as_queues")
+FIELDS: Final[tuple[str, ...]] = (
+    *("definitions", "everywhere", "dry_run", "skip", "skip_refused", "streams_as_queues", "move", "of"),
+)
 LEFT_TOLD: Final = 5
 """Most remaining items that an error names."""
 NOTES_TOLD: Final = 100
@@ -97,6 +99,10 @@ class ImportOptions(NamedTuple):
     skip_refused: bool = False
     """True if refused entries are left out, instead of the whole file."""
     streams_as_queues: bool = False
+    moves: bool = False
+    """True if the entries of one virtual host of the file go into the virtual host of the import."""
+    of: str = ""
+    """That virtual host of the file; empty for the only one."""
 
 
 EVERYTHING: Final[ImportOptions] = ImportOptions()
@@ -138,7 +144,12 @@ def answer_import(node: Node, request: ControlRequest) -> Steps[Row]:
     data = text if isinstance(text, bytes) else text.encode()
     vhost = None if request.fields.get("everywhere") is True else request.vhost.name
     skip = [] if request.fields.get("skip") is None else request.names("skip", 0)
-    options = ImportOptions(skip, request.flag("skip_refused"), request.flag("streams_as_queues"))
+    moves, of = request.flag("move"), request.text("of", "")
+    if moves and vhost is None:
+        raise PreconditionFailed("'move' imports entries into one virtual host: leave out 'everywhere'")
+    if of and not moves:
+        raise PreconditionFailed("'of' chooses the entries that 'move' imports: give both")
+    options = ImportOptions(skip, request.flag("skip_refused"), request.flag("streams_as_queues"), moves, of)
     dry_run = request.flag("dry_run")
     return (yield from import_steps(node, data, vhost, options, dry_run, request.progress))
 
@@ -165,7 +176,8 @@ class Import:
             )
         ]
         sections = [kind.row.section for kind in self._kinds]
-        self.defined = ParsedDefinitions(data, vhost, sections, options.skip, options.skip_refused or dry_run)
+        lenient = options.skip_refused or dry_run
+        self.defined = ParsedDefinitions(data, vhost, sections, options.skip, lenient, options.moves, options.of)
         self.made = Made()
         self._skip_refused = options.skip_refused
         self._left: list[str] = []
@@ -463,7 +475,7 @@ def _named_in(entries: list[Entry], text: str) -> Entry | None:
 # Over HTTP
 
 
-FLAGS: Final[tuple[str, ...]] = ("dry_run", "skip_refused", "streams_as_queues")
+FLAGS: Final[tuple[str, ...]] = ("dry_run", "skip_refused", "streams_as_queues", "move")
 
 
 def read_query(fields: Row) -> Row:
@@ -485,11 +497,12 @@ def lists_entries(fields: Row) -> bool:
     """
     skip = fields.get("skip")
     names_entries = isinstance(skip, list) and any(":" in each for each in skip)
-    return fields.get("dry_run") is True or "skip_refused" in fields or "streams_as_queues" in fields or names_entries
+    named = any(name in fields for name in ("skip_refused", "streams_as_queues", "move"))
+    return fields.get("dry_run") is True or named or names_entries
 
 
 def _route(where: str, purpose: str, fixed: Row) -> Route:
-    return Route(where, purpose, fixed=fixed, query=FLAGS, flags=FLAGS, many=("skip",), read=read_query,
+    return Route(where, purpose, fixed=fixed, query=(*FLAGS, "of"), flags=FLAGS, many=("skip",), read=read_query,
                  body_field="definitions", body_most=BYTES_MOST, silent=True, spoken=lists_entries)  # fmt: skip
 
 
@@ -498,6 +511,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         _route("POST /definitions /all-configuration",
                "Import definitions: all or nothing; errors (400) name line and key. `dry_run=true` answers what would "
                "differ.", {"everywhere": True}),
-        _route("POST /definitions/{vhost}", "Import definitions into a virtual host.", {}),
+        _route("POST /definitions/{vhost}", "Import definitions into a virtual host. `move=true` imports entries that "
+               "name another one, which `of` chooses.", {}),
     )),
 )  # fmt: skip

@@ -79,6 +79,15 @@ HEAD: Final[tuple[str, ...]] = (
     "default_queue_type",
 )
 """Keys that describe the file itself. Of a single virtual host they also describe that, which stays as it is."""
+UNHOSTED: Final[tuple[str, ...]] = (
+    "vhosts",
+    "users",
+    "permissions",
+    "topic_permissions",
+    "global_parameters",
+    "settings",
+)
+"""Sections that an import of one virtual host into another leaves out: they are about all, or about users."""
 OF_VHOST: Final = "limits"
 """Key of RabbitMQ 4.3's file of one virtual host: an object with its limits, like a parameter of that kind."""
 
@@ -135,11 +144,14 @@ class ParsedDefinitions:
         kinds: Sequence[Section],
         skip: Sequence[str] = (),
         lenient: bool = False,
+        moves: bool = False,
+        of: str = "",
     ) -> None:
         """Take a file with these kinds; `vhost` is the default virtual host of entries, None if each must name one.
 
         `skip` has kinds, and KIND:NAME for single entries, such as exchange:delays. With `lenient` invalid entries are
-        listed, instead of raised. Raises PreconditionFailed (406) for an unknown kind.
+        listed, instead of raised. With `moves` the entries of one virtual host of the file belong to `vhost`: of the
+        virtual host `of`, or of the only one. Raises PreconditionFailed (406) for an unknown kind.
         """
         self._kinds: dict[str, Section] = {kind.name: kind for kind in kinds}
         self._sections: dict[str, Section] = {kind.name: kind for kind in kinds if not kind.component}
@@ -160,6 +172,14 @@ class ParsedDefinitions:
         self.complete: bool = False
         """True if everything is parsed and valid."""
         self._vhost = vhost
+        self._moves: bool = moves
+        self._of: str = of
+        """Virtual host whose entries are moved; empty until the first entry names one."""
+        self._chosen: bool = of != ""
+        self._other: str = ""
+        """Another virtual host of the file, whose entries are left out."""
+        self._moved: bool = False
+        """True if an entry of that virtual host, or of none, was moved."""
         self._reader = JsonReader(data)
         self._parsed: bool = False
         self._lists: list[tuple[str, list[object]]] = []
@@ -215,12 +235,37 @@ class ParsedDefinitions:
         if kind in self._skip:
             self.read_over[kind] = self.read_over.get(kind, 0) + 1
             return
+        if self._moves and isinstance(fields, dict) and not self._move(kind, index, fields):
+            self.read_over[kind] = self.read_over.get(kind, 0) + 1
+            return
         try:
             self.entries[kind].append(_entry(self._sections[section], index, fields, self._vhost))
         except InvalidEntry as error:
             if not self._lenient:
                 raise self.error(error.path, str(error), error.within) from None
             self.invalid.append(error)
+
+    def _move(self, kind: str, index: int, fields: dict[str, object]) -> bool:
+        """Make an entry belong to the virtual host of the import; return whether the entry is one to move.
+
+        Raises PreconditionFailed (406) for an entry of a second virtual host, if none was chosen.
+        """
+        if kind in UNHOSTED:
+            return False
+        given = fields.get("vhost")
+        if isinstance(given, str):
+            if not self._of:
+                self._of = given
+            if given != self._of:
+                if not self._chosen:
+                    text = f"the file has entries of vhost '{self._of}' and of vhost '{given}'; choose one to import"
+                    section = "parameters" if kind not in self._sections else kind
+                    raise self.error([section, index, "vhost"], text, [section, index])
+                self._other = given
+                return False
+            fields["vhost"] = self._vhost
+        self._moved = True
+        return True
 
     def _read_skip(self, word: str) -> None:
         """Read a kind, or KIND:NAME, to skip. Raises PreconditionFailed (406)."""
@@ -237,7 +282,9 @@ class ParsedDefinitions:
         self.named.add((matched, name))
 
     def check_skipped(self) -> None:
-        """Raise PreconditionFailed (406) for an entry to skip that is missing in the file."""
+        """Raise PreconditionFailed (406) for an entry to skip, or a virtual host to move, that the file lacks."""
+        if self._chosen and self._other and not self._moved:
+            raise refusal(f"the file has no entry of vhost '{self._of}'; it has entries of vhost '{self._other}'")
         names = {
             kind: {entry.text(self._kinds[kind].named_by) for entry in self.entries[kind]} for kind, _ in self.named
         }

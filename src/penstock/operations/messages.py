@@ -10,19 +10,17 @@ import base64
 import codecs
 from typing import Final
 
-from typing_extensions import override
-
 from penstock.access.permission import MANAGEMENT
 from penstock.access.rules import DEFAULT_EXCHANGE
 from penstock.connections.authorization import check_read_queue, check_write_exchange
 from penstock.connections.callbacks import PageLoadCallback
 from penstock.connections.control_request import ControlRequest
 from penstock.connections.single_publish import SinglePublish
+from penstock.content.message_rows import BASE64, NUMBERS, STRING
 from penstock.content.properties import TEXT_PROPERTIES, Properties
 from penstock.core.consume.bulk_requeue import finish_requeueing
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
-from penstock.core.large_bodies import LargeReader, PieceListener
 from penstock.core.large_content import body_of
 from penstock.core.message import Message
 from penstock.core.message_format import UnreadableContent
@@ -33,11 +31,12 @@ from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import hides_next
 from penstock.core.queue.stream_queue import check_takes
 from penstock.describe.table import Row, plain
-from penstock.errors import HeldTooLong, InternalError, NotFound, NotOnDisk, PreconditionFailed, ResourceLocked
+from penstock.errors import HeldTooLong, NotFound, NotOnDisk, PreconditionFailed, ResourceLocked
 from penstock.flow.timers import NEVER
 from penstock.flow.wait import Wait, Waits
 from penstock.management.node import Node
 from penstock.management.operation import Answer, Operation, Route, Waiting
+from penstock.operations.body_reads import beginning_of_body
 from penstock.operations.topology import short
 from penstock.settings.kind import COUNT
 
@@ -45,12 +44,7 @@ MESSAGE_MOST: Final = 4 * 1024 * 1024
 """Most bytes of a request that publishes; larger messages need AMQP."""
 BASE64_AT_ONCE: Final = 256 * 1024
 """Characters of a payload decoded per slice: four make three bytes."""
-NUMBERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64) - 1}
-"""Largest value of each numeric property (those of AMQP 0-9-1, section 1.8.1)."""
 TEXTS: Final[tuple[str, ...]] = (*TEXT_PROPERTIES, "cluster_id")
-STRING: Final = "string"
-BASE64: Final = "base64"
-"""Encodings of payloads."""
 
 
 def publish(node: Node, request: ControlRequest) -> Waiting:
@@ -189,22 +183,6 @@ def _in_memory(node: Node, queue: Queue, until: float) -> Waits[bool]:
     return True
 
 
-class _Arrival(PieceListener):
-    """Listener that ends a wait when a piece was read."""
-
-    def __init__(self) -> None:
-        self._wait: Wait = Wait()
-
-    def expect(self) -> Wait:
-        """Return a wait for the next piece that is read."""
-        self._wait = Wait()
-        return self._wait
-
-    @override
-    def on_piece(self, reader: LargeReader) -> None:
-        self._wait.end()
-
-
 class Taking:
     """One request for messages of a queue: the messages taken, and their rows."""
 
@@ -269,30 +247,14 @@ class Taking:
 
     def _body(self, oldest: Message, most: int) -> Waits[bytes | None]:
         """Return the beginning of a body; None if another message has become the oldest while it was read."""
-        broker = self.node.broker
-        body = body_of(oldest.content)
-        if body is None:
-            return broker.formats.find(oldest.content).body(oldest.content)[:most]
-        parts: list[bytes] = []
-        size = 0
-        listener = _Arrival()
-        reader = body.open(broker.large, body.spans, listener)
-        while size < most and not reader.fault:
-            part = reader.take(most - size)
-            if part:
-                parts.append(part)
-                size += len(part)
-                continue
-            yield listener.expect()  # Pieces are read at the end of a turn.
-            yield None
-        reader.end()
-        if reader.fault:
-            raise InternalError(f"a large message cannot be read from the store: {reader.fault}")
-        return b"".join(parts) if self.queue.ready_queue.next() is oldest else None
+        shown = yield from beginning_of_body(self.node.broker, oldest.content, most)
+        if body_of(oldest.content) is None:
+            return shown
+        return shown if self.queue.ready_queue.next() is oldest else None
 
     def _take_one(self, oldest: Message) -> Message:
         queue = self.queue
-        batch = self._session.get(queue, False, self.node.broker.now)
+        batch = self._session.get(queue, False, self.node.broker.now, False)
         assert batch is not None
         if batch.waits_for_disk and queue.storage is not None:
             queue.storage.journal.require_flush()

@@ -1,4 +1,7 @@
-"""Runtime parameters and global parameters, which are stored and have no effect on the broker."""
+"""Runtime parameters and global parameters, which are stored and have no effect on the broker.
+
+A shovel that only moves messages within the broker is carried out instead (shovels.py).
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ from penstock.operations import joins
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
+from penstock.operations.shovels import move_of
+from penstock.operations.transfers import start_move
 from penstock.operations.upstreams import check_upstream
 
 KEPT: Final = "it has no effect here; kept, and exported again"
@@ -64,12 +69,16 @@ def drop_parameter(node: Node, key: tuple[str, str, str]) -> None:
 
 
 def set_parameter(node: Node, request: ControlRequest) -> Row:
-    """Set a parameter, or without a component a global parameter."""
+    """Set a parameter, or without a component a global parameter; or start the move that a shovel stands for."""
     component, vhost, name = _key(request)
     if component in LISTED_APART:
         raise PreconditionFailed(f"the component {component} has paths of its own: use those")
     parameter = Parameter(component, vhost, name, request.fields.get("value"))
     check_upstream(parameter)
+    moving = move_of(parameter)
+    if moving is not None:
+        start_move(node, request.part(moving))
+        return {"created": True}
     before = put_parameter(node, parameter)
     return {"created": before is None}
 

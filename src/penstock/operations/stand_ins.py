@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING
+from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.connections.control_request import ControlRequest
 from penstock.core.queue.types import QUORUM
 from penstock.describe.table import API_VERSION, Row
@@ -28,6 +28,7 @@ from penstock.management.operation import (
     looking,
     verdict,
 )
+from penstock.texts import worded
 
 STABLE: Final = "stable"
 FEATURES: Final = {
@@ -91,6 +92,8 @@ REFUSED: Final[dict[str, str]] = {
 }
 """Methods and a path of RabbitMQ's API that are refused (405), and why."""
 ACTIONS: Final = "/queues/{vhost}/{name}/actions"
+SYNCHRONISATION: Final[tuple[str, ...]] = ("sync", "cancel_sync")
+"""Actions of RabbitMQ on mirrored queues; on others they have no effect there, too."""
 
 
 def _refusal(where: str, sentence: str, tag: str = MANAGEMENT, vhost: str | None = ANYWHERE) -> Operation:
@@ -213,6 +216,14 @@ def _attempts_by_source(node: Node, request: ControlRequest) -> list[Row] | None
     return [] if _is_here(node, request) else None
 
 
+def _act(node: Node, request: ControlRequest) -> Row | None:
+    """Answer an action of RabbitMQ on a queue, which has no effect on a queue of one replica."""
+    action = request.fields.get("action")
+    if action not in SYNCHRONISATION:
+        raise PreconditionFailed(f"unknown action {worded(action)}; there are {' and '.join(SYNCHRONISATION)}")
+    return None if request.vhost.queues.get(request.text("name")) is None else {}
+
+
 def _start_vhost(node: Node, request: ControlRequest) -> Row | None:
     vhost = node.broker.vhosts.get(request.text("vhost"))
     if vhost is None or vhost.deleting:
@@ -302,6 +313,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route("GET /queues/quorum/{vhost}/{name}/status", "Show the replicas of a quorum queue: one, which leads.",
               verdict=True),
     )),
-    _refusal(f"POST {ACTIONS}", "there is one node, so there is nothing to synchronise", ADMINISTRATOR, None),
+    Operation("", _act, ("action",), audited=False, routes=(
+        Route(f"POST {ACTIONS}", "Synchronise a queue, or cancel that: it has one replica, so there is nothing to do.",
+              needed=("action",), silent=True),
+    )),
     *[_refusal(where, sentence) for where, sentence in REFUSED.items()],
 )  # fmt: skip

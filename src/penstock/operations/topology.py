@@ -48,7 +48,7 @@ from penstock.operations.lists import listing, sampled, showing
 from penstock.settings.lengths import NAME_MAX
 from penstock.settings.read import check_exchange_arguments, read_arguments
 from penstock.settings.table import shown
-from penstock.settings.without_effect import in_exchange, in_queue
+from penstock.settings.without_effect import DELAYED, in_exchange, in_queue
 
 PREDECLARED_KINDS: Final = dict(PREDECLARED)
 KINDS: Final = {"q": QUEUE, "e": EXCHANGE}
@@ -129,7 +129,7 @@ EXCHANGES_DEFINED: Final[Definitions] = Definitions(
     check=_check_exchange,
     plan=_plan_exchange,
     same=_same_exchange,
-    note=lambda arguments: "; ".join(in_exchange(arguments)),
+    note=lambda arguments: "; ".join(in_exchange(arguments, DELAYED)),
 )
 
 Declared = tuple[Row, bool, str]

@@ -173,6 +173,21 @@ def _transfer(node: Node, request: ControlRequest, verb: str) -> Steps[Row]:
     return _result(wanted, transfer, verb)
 
 
+def start_move(node: Node, request: ControlRequest) -> None:
+    """Start a move for which nobody waits, as a job. Raises the errors of a move that cannot begin."""
+    job = node.jobs.add("queue.move", request.access, request.asker(), Wanted(request, MOVE).subjects())
+    request.progress = job
+    node.start_job(job, _unattended(node.jobs.carried_out(job, _transfer(node, request, MOVE))))
+
+
+def _unattended(steps: Steps[Row]) -> Steps[None]:
+    """Carry out a job whose result is in its row only."""
+    try:
+        yield from steps
+    except BrokerError:
+        return
+
+
 def _result(wanted: Wanted, transfer: Transfer, verb: str) -> Row:
     """Return the counts of a transfer: what has passed, what stays and why."""
     why = [_left_row(kind) for kind in transfer.left.values()]
@@ -218,11 +233,13 @@ def _operation(name: str, fields: tuple[str, ...], permissions: tuple[str, ...],
     )  # fmt: skip
 
 
-_PUBLISH: Final[tuple[str, ...]] = ("read queue", "write queue", "write exchange", "write topic")
+_PUBLISH: Final[tuple[str, ...]] = ("read queue", "write exchange", "write topic")
+"""Permissions for a transfer to an exchange; one to a queue needs read, and write to the target queue."""
 OPERATIONS: Final[tuple[Operation, ...]] = (
     _operation("queue.move", TRANSFER, _PUBLISH, "Move messages into the queue `target`, or publish them to "
-               "`exchange`; with `count` the first ones, with `filter` those that a selector matches."),
+               "`exchange`; with `count` the first ones, with `filter` those that a selector matches. A queue as "
+               "target needs write to that queue."),
     _operation("queue.copy", TRANSFER, _PUBLISH, "Copy messages, as a move does; they stay in their queue."),
-    _operation("queue.redrive", BACK, ("read queue", "write queue"), "Move dead letters back into the queues in which "
-               "they died last; those without such a queue stay, and are counted."),
+    _operation("queue.redrive", BACK, ("read queue",), "Move dead letters back into the queues in which "
+               "they died last, which needs write to these; those without such a queue stay, and are counted."),
 )  # fmt: skip

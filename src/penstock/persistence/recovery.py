@@ -20,8 +20,9 @@ from penstock.core.broker import Broker
 from penstock.core.gates.address_depth import AddressShare, share_of
 from penstock.core.journal.group import JournalGroup, SettlementRecord
 from penstock.core.journal.journal import Journal
-from penstock.core.message import Envelope, StoredMessage
+from penstock.core.message import DelayedEnvelope, Envelope, StoredMessage
 from penstock.core.queue.cursor_state import trim_settled
+from penstock.core.queue.delays import prepare
 from penstock.core.queue.pager import enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import restore
@@ -174,6 +175,8 @@ class Recovery(RowContext):
         for number, queue in self._queues.items():
             messages = self._found[number]
             messages.sort(key=_sequence_of)
+            if any(isinstance(message.envelope, DelayedEnvelope) for message in messages):
+                prepare(broker, [queue])
             restore(queue, messages, broker.now)
             self._leave_on_disk(queue, self._pages.get(number))
             assert queue.storage is not None

@@ -11,7 +11,14 @@ from penstock.core.gates.address_depth import AddressShare
 from penstock.core.journal.group import JournalGroup, MessageRun
 from penstock.core.large_bodies import LargeBodies
 from penstock.core.large_content import is_large, number_of, octets_of, restored_content
-from penstock.core.message import BccEnvelope, Envelope, StoredMessage, TrackedMessage
+from penstock.core.message import (
+    BccEnvelope,
+    DelayedEnvelope,
+    Envelope,
+    HeaderDelay,
+    StoredMessage,
+    TrackedMessage,
+)
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.storage import QueueStorage
 from penstock.errors import StoreError
@@ -30,6 +37,10 @@ PASSING: Final = 6
 LETTER: Final = 7
 PASSING_LETTER: Final = 8
 """Kinds of addresses of dead letters: as ADDRESS, and as PASSING."""
+DELAYED: Final = 9
+"""The messages up to the next address are delayed: a wall-clock time, and the delay by a header or `NO_HEADER`."""
+NO_HEADER: Final = -1
+MICROSECONDS: Final = 1e6
 NO_TTL: Final = -1
 
 
@@ -53,7 +64,10 @@ def encode_row(group: JournalGroup, wall_offset: float, bodies: list[int]) -> by
             following = message.sequence + 1
             if message.envelope is not address:
                 address = message.envelope
-                _write_address(out, address)
+                if isinstance(address, DelayedEnvelope):
+                    _write_delayed(out, address, wall_offset)
+                else:
+                    _write_address(out, address)
             if message.arrived != arrived:
                 arrived = message.arrived
                 out.append(TIME)
@@ -88,6 +102,13 @@ def _write_address(out: BytesWriter, address: Envelope) -> None:
     write_i16_be(out, i16(len(blind)))
     for key in blind:
         _write_name(out, key)
+
+
+def _write_delayed(out: BytesWriter, address: DelayedEnvelope, wall_offset: float) -> None:
+    _write_address(out, address.plain)
+    out.append(DELAYED)
+    write_i64_be(out, round((address.due + wall_offset) * MICROSECONDS))
+    write_i64_be(out, NO_HEADER if address.header is None else address.header.delay_ms)
 
 
 def _write_name(out: BytesWriter, name: str) -> None:
@@ -177,6 +198,11 @@ class RowDecoder:
         self._sequence: i64 = 0
         self._address = Envelope("", "")
         self._arrived: float = 0.0
+        self._written: float = 0.0
+        """Arrival as the store has it, which is later than now if the clock was set back."""
+        self._due: float = NEVER
+        """Time when the messages are due (seconds of the broker's clock); infinity for messages without a delay."""
+        self._delay_ms: i64 = NO_HEADER
         self._content = b""
         self._is_whole: bool = True
         """False if the last content is large and its body is not in the store."""
@@ -215,9 +241,15 @@ class RowDecoder:
             elif kind == ADDRESS or PASSING <= kind <= PASSING_LETTER:
                 end = _end_of_address(data, pos)
                 self._address = self.source.address(data, pos - 1, end)
+                self._due = NEVER
                 pos = end
+            elif kind == DELAYED:
+                self._due = float(read_i64_be(data, pos)) / MICROSECONDS - self.source.wall_offset
+                self._delay_ms = read_i64_be(data, pos + 8)
+                pos += 16
             elif kind == TIME:
-                arrived = float(read_i64_be(data, pos)) / 1e6 - self.source.wall_offset
+                arrived = float(read_i64_be(data, pos)) / MICROSECONDS - self.source.wall_offset
+                self._written = arrived
                 self._arrived = min(arrived, self.source.now)  # A clock that is off delays the expiry.
                 pos += 8
             else:
@@ -233,7 +265,7 @@ class RowDecoder:
     def _is_simple(self) -> bool:
         """Return whether the next messages have only content of their own, as nearly all have."""
         address = self._address
-        if self._queue is None or self.source.shares or address.ttl_s != NEVER:
+        if self._queue is None or self.source.shares or address.ttl_s != NEVER or self._due != NEVER:
             return False
         return address.persistent or self.source.transient
 
@@ -313,9 +345,22 @@ class RowDecoder:
         address = self._address
         if self.source.shares and (not copy or self._share is None):
             self._share = self.source.share(queue, address, charge)
+        if self._due != NEVER:
+            delayed = self._delayed_envelope()
+            message = StoredMessage(delayed, self._content, charge, self._sequence, self._arrived)
+            message.share = self._share
+            return message
         if self._share is None and address.ttl_s == NEVER:
             return StoredMessage(address, self._content, charge, self._sequence, self._arrived)
         return TrackedMessage(address, self._content, charge, self._sequence, self._arrived, self._share)
+
+    def _delayed_envelope(self) -> DelayedEnvelope:
+        """Return the envelope of a delayed message. No message waits longer from now than its whole delay, whatever the
+        clock says.
+        """
+        latest = self.source.now + self._due - self._written
+        due = self._due if self._due < latest else latest
+        return DelayedEnvelope(self._address, due, None if self._delay_ms == NO_HEADER else HeaderDelay(self._delay_ms))
 
 
 def _end_of_address(data: bytes, pos: i64) -> i64:

@@ -31,6 +31,7 @@ from typing_extensions import override
 
 from penstock.core.gates.address_depth import AddressDepth, AddressShare, share_of
 from penstock.core.journal.journal import GROUP_BYTES
+from penstock.core.message import DelayedEnvelope
 from penstock.core.publish.commit_delta import (
     QUEUE_SIZE,
     SIZE_MOST,
@@ -46,6 +47,7 @@ from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_commit import RowBatch, UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.publish.waiting_publisher import count_arrival
+from penstock.core.queue.delays import prepare
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import Arrival
 from penstock.errors import BrokerError, ContentTooLarge, NotFound
@@ -210,6 +212,8 @@ class Promotion(RowBatch):
         """Enqueue a row in its queues that still exist and were not purged since."""
         broker, producer, charge = self.producer.broker, self.producer, row.charge
         envelope = row.route.envelope
+        if isinstance(envelope, DelayedEnvelope):
+            prepare(broker, row.queues)
         for gate in producer.own:
             gate.passed(charge, now)
         for gate in row.route.gates:

@@ -6,11 +6,14 @@ begins here, and the shard gets its part.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.access.access_table import GUEST
 from penstock.connections.peer import is_loopback
@@ -25,6 +28,7 @@ from penstock.logs.ids import (
     RELOADED,
 )
 from penstock.logs.logger import log
+from penstock.management.alarms import AlarmListener
 from penstock.server.addresses import http_address, parse_address, url_of
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.listener import HttpListener
@@ -41,6 +45,10 @@ from penstock.server.traces import check_endpoint
 from penstock.settings.config import Settings, changed_at_start, start_rows, table_rows
 from penstock.settings.file_users import is_open_to_others
 from penstock.settings.start import RELOADABLE
+
+if TYPE_CHECKING:
+    from penstock.server.alarm_hook import AlarmHook
+    from penstock.settings.file_tables import HookSettings
 
 METRICS: Final = "http/prometheus"
 """Name of the listener for metrics, as in RabbitMQ."""
@@ -83,6 +91,8 @@ class ServerNode:
         self.http: dict[str, HttpListener] = {}
         """Listeners of HTTP: `api`, and `metrics` without a login."""
         self._certificates: ServedCertificates | None = None
+        self._hook: AlarmHook | None = None
+        """Web hook of alarms; None without one."""
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners without TLS: host and port."""
         self.tls_addresses: list[tuple[str, int]] = []
@@ -127,6 +137,10 @@ class ServerNode:
             from penstock.server.definitions_files import check_definitions
 
             check_definitions(Path(settings.definitions))
+        if settings.hook is not None:
+            from penstock.server.alarm_hook import context_of
+
+            context_of(settings.hook)
         tls = served_tls(settings)
         if tls is not None:
             Contexts(tls)
@@ -136,6 +150,7 @@ class ServerNode:
     def begin(self) -> None:
         """Provide the facts about the process, and its listeners, to operations."""
         self.shard.driver.process = ServerFacts(self.shard.event_loop, self.listeners)
+        self._set_hook(self.settings.hook)
 
     async def open_metrics(self) -> None:
         """Open the port for metrics and probes, which also answers while a standby waits. Raises StartError."""
@@ -220,6 +235,8 @@ class ServerNode:
             listener.close()
         self._listeners.clear()
         self.reload.cancel()
+        if self._hook is not None:
+            await asyncio.to_thread(self._hook.stop)
         for http in self.http.values():
             await http.stop()
 
@@ -245,6 +262,7 @@ class ServerNode:
             for name in changed_at_start(self.settings, settings):
                 log(NEEDS_RESTART, "reload: %s takes effect only at the start; restart the broker", name)
         await self._reload_certificates(settings)
+        self._reload_hook(settings)
 
     def _apply_reloadable(self, settings: Settings) -> None:
         """Apply the start-up settings that a reload of the file may change; options of the command line persist."""
@@ -267,6 +285,47 @@ class ServerNode:
                 log(RELOADED, "reload: the certificates were read again; new connections use them")
             except ConfigError as error:
                 log(RELOAD_REFUSED, "reload: the old certificates stay: %s", error)
+
+    def _reload_hook(self, settings: Settings) -> None:
+        """Use the web hook of a settings file from the next request on; if it cannot be used, the present one stays."""
+        if settings.hook == self.settings.hook:
+            return
+        try:
+            self._set_hook(settings.hook)
+        except ConfigError as error:
+            log(RELOAD_REFUSED, "reload: the old web hook of alarms stays: %s", error)
+            return
+        self.settings = replace(self.settings, hook=settings.hook)
+        self._publish_settings()
+        server = "none" if settings.hook is None else settings.hook.server
+        log(RELOADED, "reload: the web hook of alarms is %s", server)
+
+    def _set_hook(self, settings: HookSettings | None) -> None:
+        """Send changes of alarms to a web hook, or to none. Raises ConfigError."""
+        driver = self.shard.driver
+        if settings is None:
+            if self._hook is not None:
+                self._hook.end()
+            self._hook = None
+            driver.alarms.listener = AlarmListener()
+        elif self._hook is not None:
+            self._hook.configure(settings)
+        else:
+            from penstock.server.alarm_hook import AlarmHook
+
+            self._hook = AlarmHook(settings, driver.name, self._in_loop)
+            driver.alarms.listener = self._hook
+
+    def _in_loop(self, action: Callable[[], None]) -> None:
+        """Carry out an action of another thread in the event loop, unless the loop has ended."""
+        with contextlib.suppress(RuntimeError):
+            self.shard.event_loop.loop.call_soon_threadsafe(self._act, action)
+
+    def _act(self, action: Callable[[], None]) -> None:
+        event_loop = self.shard.event_loop
+        self.shard.driver.begin(event_loop.loop.time())
+        action()
+        event_loop.schedule()
 
     def _publish_settings(self) -> None:
         """Make the start-up settings available to `penstock config`."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import http.client
-import io
 import json
 import math
-import socket
 import ssl
 import threading
 import time
@@ -21,14 +19,13 @@ from typing_extensions import override
 
 from penstock.access.back_end import BackEnd, BackEndError
 from penstock.access.tokens import ALGORITHMS, TokenError, TokenKey, TokenKeys
+from penstock.server.web_client import ANSWER_OCTETS, WebConnection
 from penstock.settings.file_tables import BackEndSettings
 
 AWAY_S: Final = 1.0
 """Seconds after a failure during which the back end is not asked, and every login is refused."""
 ALL_VHOSTS: Final = 2.0
 """Factor of the time of one request that the requests for all virtual hosts may take together."""
-ANSWER_OCTETS: Final = 4096
-"""Most bytes of an answer; a longer answer is invalid."""
 TAGS_MOST: Final = 100
 SHOWN_LETTERS: Final = 100
 SUCCESSES: Final = (200, 201)
@@ -43,7 +40,7 @@ class HttpBackEnd(BackEnd):
         self._clock = clock
         self._context = ssl.create_default_context(cafile=settings.ca or None)
         self._of_thread = threading.local()
-        self._connections: list[_Connection] = []
+        self._connections: list[WebConnection] = []
         """Connections of all threads: at most two for each thread."""
         self._away_until: float = 0.0
         self._failure: str = ""
@@ -98,22 +95,28 @@ class HttpBackEnd(BackEnd):
         """Send a request; return status and body. If the server has closed the connection, another is opened once."""
         ends = self._clock() + self._settings.timeout_s
         connection = self._connection(url)
-        was_open = connection.sock is not None
+        was_open = connection.is_open
+        path = urlsplit(url).path or "/"
+        method, target = "POST", path
+        body: bytes | None = form.encode()
+        headers = {"Content-Type": FORM}
+        if self._settings.http_method == "get":
+            method, target, body, headers = "GET", f"{path}?{form}", None, {}
         try:
-            return connection.ask(url, form, self._settings.http_method, ends)
+            return connection.ask(method, target, ends, body, headers)
         except ConnectionError:  # RemoteDisconnected is an OSError.
             if not was_open:
                 raise
             connection.close()
-        return connection.ask(url, form, self._settings.http_method, ends)
+        return connection.ask(method, target, ends, body, headers)
 
-    def _connection(self, url: str) -> _Connection:
+    def _connection(self, url: str) -> WebConnection:
         """Return the connection of this thread to the server of a URL."""
-        connections: dict[str, _Connection] = self._of_thread.__dict__
+        connections: dict[str, WebConnection] = self._of_thread.__dict__
         parts = urlsplit(url)
         server = f"{parts.scheme}://{parts.netloc}"
         if server not in connections:
-            connections[server] = _Connection(url, self._context, self._clock)
+            connections[server] = WebConnection(url, self._context, self._clock)
             self._connections.append(connections[server])
         return connections[server]
 
@@ -121,87 +124,6 @@ class HttpBackEnd(BackEnd):
         """Close all connections; a pending request fails."""
         for connection in self._connections:
             connection.close()
-
-
-class _Connection:
-    """Connection to a server, for consecutive requests."""
-
-    def __init__(self, url: str, context: ssl.SSLContext, clock: Callable[[], float]) -> None:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        if parts.scheme == "https":
-            self._http: http.client.HTTPConnection = http.client.HTTPSConnection(host, parts.port, context=context)
-        else:
-            self._http = http.client.HTTPConnection(host, parts.port)
-        self._clock = clock
-        self._ends = 0.0
-        made: Any = self._response
-        self._http.response_class = made
-
-    @property
-    def sock(self) -> socket.socket | None:
-        """The socket; None if it is not open."""
-        return self._http.sock
-
-    def ask(self, url: str, form: str, method: str, ends: float) -> tuple[int, bytes]:
-        """Send a request; return status and body. Raises OSError and HTTPException, also after its time-out."""
-        self._ends = ends
-        path = urlsplit(url).path or "/"
-        left = self._left()
-        if self._http.sock is None:
-            self._http.timeout = left
-            self._http.connect()
-            left = self._left()
-        self._http.sock.settimeout(left)
-        if method == "get":
-            self._http.request("GET", f"{path}?{form}")
-        else:
-            self._http.request("POST", path, form.encode(), {"Content-Type": FORM})
-        answer = self._http.getresponse()
-        body = answer.read(ANSWER_OCTETS + 1)
-        if len(body) > ANSWER_OCTETS or not answer.isclosed():
-            self.close()
-        return answer.status, body
-
-    def close(self) -> None:
-        """Close the socket; the next request opens another."""
-        self._http.close()
-
-    def _left(self) -> float:
-        left = self._ends - self._clock()
-        if left <= 0:
-            raise TimeoutError("it takes too long")
-        return left
-
-    def _response(self, sock: socket.socket, *arguments: Any, **named: Any) -> http.client.HTTPResponse:
-        response = http.client.HTTPResponse(sock, *arguments, **named)
-        response.fp = io.BufferedReader(_UntilDeadline(sock, response.fp, self._left))
-        return response
-
-
-class _UntilDeadline(io.RawIOBase):
-    """Bytes of a socket, until the deadline of the request."""
-
-    def __init__(self, sock: socket.socket, file: io.BufferedIOBase, left: Callable[[], float]) -> None:
-        super().__init__()
-        self._sock = sock
-        self._file = file
-        """File of the response, which keeps the socket open."""
-        self._left = left
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(self._left())
-        return self._sock.recv_into(buffer)
-
-    @override
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 FRESH_S: Final = 600.0

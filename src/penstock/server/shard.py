@@ -152,7 +152,7 @@ class Shard:
     async def import_definitions(self) -> None:
         """Import the definitions of the settings, as far as they differ from what is there: all or none.
 
-        Raises StartError that names file, line and key.
+        They are in the store when this returns. Raises StartError that names file, line and key.
         """
         path = self.settings.definitions
         if path is None:
@@ -162,12 +162,19 @@ class Shard:
         event_loop = self.event_loop
         event_loop.readiness.obstacle = "the definitions are being imported"
         files = await asyncio.to_thread(read_definitions, Path(path))
+        changes = self.driver.broker.durable_changes
+        before = int(changes.durable_declarations)
         done: asyncio.Future[str] = event_loop.loop.create_future()
         self.driver.scheduler.start(_imported(self.driver, files, done))
         event_loop.schedule()
         problem = await done
         if problem:
             raise StartError(problem)
+        try:
+            if changes.durable_declarations != before:
+                await event_loop.on_disk(before)
+        except TimeoutError:
+            raise StartError(f"the definitions in '{path}' cannot be written to the store") from None
 
     def admit(self) -> None:
         """Report that clients are served."""

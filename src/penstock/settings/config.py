@@ -18,9 +18,11 @@ from penstock.access.user import User
 from penstock.errors import BrokerError, ConfigError
 from penstock.settings.file_tables import (
     BackEndSettings,
+    HookSettings,
     TlsSettings,
     TokenSettings,
     read_back_end,
+    read_hook,
     read_tls,
     read_tokens,
 )
@@ -42,7 +44,7 @@ from penstock.texts import nearest, worded
 
 TABLES_AT_START: Final = ("[oauth]", "[auth-http]")
 """Tables that are read only at the start."""
-OTHER_TABLES: Final = ("users", "oauth", "auth-http", "tls")
+OTHER_TABLES: Final = ("users", "oauth", "auth-http", "alarm-hook", "tls")
 TABLES: Final = ", ".join(
     [f"[{name}]" for name in OTHER_TABLES]
     + [f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES]
@@ -71,6 +73,8 @@ class Settings(Start):
     """Tokens of OAuth 2 that are accepted as passwords; None without token logins."""
     back_end: BackEndSettings | None = None
     """HTTP back end for users; None without one."""
+    hook: HookSettings | None = None
+    """Web hook that gets changes of alarms; None without one."""
     capacity_bytes: int = CAPACITY_BYTES
     """Default capacity of a queue: bytes of charges."""
     stop_percent: float = STOP_PERCENT
@@ -107,7 +111,7 @@ def load(path: Path) -> Settings:
     for name, table in tables.items():
         if table is not None and not isinstance(table, dict) and name != "tls":
             raise source.error((name,), f"[{name}] must be a table, not {type_word(table)}")
-    users, oauth, auth_http, tls = (tables[name] for name in OTHER_TABLES)
+    users, oauth, auth_http, alarm_hook, tls = (tables[name] for name in OTHER_TABLES)
     given = tables["broker"] or {}
     folder, refuse = path.parent, source.error
     named = None if users is None else read_users(users, folder, refuse)
@@ -119,9 +123,10 @@ def load(path: Path) -> Settings:
         by_pattern += _by_pattern(source, scope, patterns)
     settings = Settings(
         users=named,
-        clear_passwords=users is not None and has_clear_passwords(users),
+        clear_passwords=(users is not None and has_clear_passwords(users)) or "secret" in (alarm_hook or {}),
         tokens=tokens,
         back_end=back_end,
+        hook=None if alarm_hook is None else read_hook(alarm_hook, folder, refuse),
         tls=None if tls is None else read_tls(tls, folder, refuse),
         file=path,
         patterns=by_pattern,
@@ -311,6 +316,8 @@ def table_rows(settings: Settings) -> list[dict[str, object]]:
         fields["oauth"] = "configured"
     if settings.back_end is not None:
         fields["auth-http"] = "configured"
+    if settings.hook is not None:
+        fields["alarm-hook"] = {"url": settings.hook.server, "signed": bool(settings.hook.secret)}
     if settings.tls is not None:
         fields["tls"] = {"certificate": str(settings.tls.files.certificate), "names": sorted(settings.tls.names)}
     return [

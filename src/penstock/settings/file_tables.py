@@ -1,4 +1,4 @@
-"""Tables of the settings file besides settings: `[oauth]`, `[auth-http]` and `[tls]`.
+"""Tables of the settings file besides settings: `[oauth]`, `[auth-http]`, `[alarm-hook]` and `[tls]`.
 
 The first two have the names of RabbitMQ's settings `auth_oauth2.*` and `auth_http.*`, as far as RabbitMQ has the
 setting. Paths are relative to the directory of the settings file. More certificates, chosen by the requested server
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from penstock.access.back_end import check_permission
 from penstock.access.permission import PERMISSION_KINDS, Permission
@@ -110,6 +111,19 @@ TLS: Final = NamedValues(
     ),
     label=IN_TABLE,
 )
+HOOK: Final = NamedValues(
+    "setting",
+    (
+        Named("url", SECRET, meaning="the URL that gets changes of alarms"),
+        Named("secret", SECRET, None),
+        Named("secret-file", FILLED, None),
+        Named("secret-env", FILLED, None),
+        Named("timeout_s", seconds_from(0.1, 60), 5.0),
+        Named("ca", TEXT, ""),
+        Named("insecure", FLAG, False),
+    ),
+    label=IN_TABLE,
+)
 OF_NAME: Final = NamedValues("setting", PAIR, label=IN_TABLE)
 """Certificate of one server name."""
 
@@ -154,6 +168,26 @@ class BackEndSettings:
     """Permission in each virtual host that the user may enter."""
     ca: str = ""
     """File with the certificates that sign the server's certificate; empty: those of the system."""
+
+
+@dataclass(frozen=True, repr=False)
+class HookSettings:
+    """Contents of `[alarm-hook]`."""
+
+    url: str
+    """URL that gets changes of alarms; it may contain a secret."""
+    secret: str = ""
+    """Key of the signatures; empty for none."""
+    timeout_s: float = 5.0
+    """Seconds that one request may take in total."""
+    ca: str = ""
+    """File with the certificates that sign the server's certificate; empty: those of the system."""
+
+    @property
+    def server(self) -> str:
+        """Server of the URL, without its path and query."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
 
 
 @dataclass(frozen=True)
@@ -260,6 +294,18 @@ def read_back_end(given: dict[str, Any], folder: Path, refuse: Refuse) -> BackEn
     )
 
 
+def read_hook(given: dict[str, Any], folder: Path, refuse: Refuse) -> HookSettings:
+    """Read `[alarm-hook]`. Raises ConfigError, which shows no secret."""
+    table = _Table(("alarm-hook",), HOOK, given, folder, refuse)
+    values = table.values
+    return HookSettings(
+        table.url("url", query=True, insecure=bool(values["insecure"])),
+        _secret(table, ("secret", "secret-file", "secret-env")),
+        values["timeout_s"],
+        table.file("ca", "names"),
+    )
+
+
 def _permission(table: _Table) -> Permission:
     key, given = "permissions", table.values["permissions"]
     if set(given) != set(PERMISSION_KINDS) or not all(isinstance(v, str) for v in given.values()):
@@ -317,24 +363,30 @@ def _pair(table: _Table) -> CertificateFiles:
 
 
 def _password(table: _Table) -> str:
-    """Return the password of a key from the file, from another file or from the environment; empty without one."""
-    sources = [row.name for row in PAIR[2:] if table.values[row.name] is not None]
+    """Return the password of a key; empty without one."""
+    return _secret(table, ("key-password", "key-password-file", "key-password-env"))
+
+
+def _secret(table: _Table, names: tuple[str, str, str]) -> str:
+    """Return a secret from one of three keys: the text itself, a file, or the environment; empty without one."""
+    sources = [name for name in names if table.values[name] is not None]
     if not sources:
         return ""
     source = sources[0]
     if len(sources) > 1:
         raise table.error(sources[1], f"give only one of {' and '.join(sources)}")
+    _, from_file, from_environment = names
     value: str = table.values[source]
-    if source == "key-password-env":
+    if source == from_environment:
         if value not in os.environ:
-            raise table.error(source, f"the environment variable {value} of key-password-env is not set")
+            raise table.error(source, f"the environment variable {value} of {source} is not set")
         return os.environ[value]
-    if source == "key-password-file":
+    if source == from_file:
         path = table.folder / value
         try:
             with path.open("rb") as file:
                 return file.read(PASSWORD_OCTETS).decode().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise table.error(source, f"key-password-file '{path}' cannot be read: {why}") from None
+            raise table.error(source, f"{source} '{path}' cannot be read: {why}") from None
     return value

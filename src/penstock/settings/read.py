@@ -82,10 +82,10 @@ FOREIGN: Final[dict[str, str]] = {
     **dict.fromkeys(("expiry-delay", "min-expiry-delay", "max-expiry-delay", "no-expiry"),
                     "message-ttl bounds the time of every message in a queue, and its own expiration is kept if it"
                     " is shorter"),
-    **dict.fromkeys(("redelivery-delay", "redelivery-delay-multiplier", "redelivery-collision-avoidance-factor",
-                     "max-redelivery-delay"),
-                    "let delivery-limit dead-letter the message to a queue with message-ttl and a"
-                    " dead-letter-exchange"),
+    "redelivery-delay": "set retry-delay",
+    "max-redelivery-delay": "set retry-delay-max",
+    "redelivery-delay-multiplier": "retry-delay doubles with each failed delivery, up to retry-delay-max",
+    "redelivery-collision-avoidance-factor": "each message has its own retry-delay, without jitter",
     **dict.fromkeys(("page-size-bytes", "page-max-cache-size"),
                     "a page has 512 KiB or half of the capacity, and the size cannot be set"),
     **dict.fromkeys(("max-read-page-bytes", "max-read-page-messages", "prefetch-page-bytes",
@@ -134,14 +134,11 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
 reported.
 """
 
-_RETRY: Final = (
-    "attempts would follow each other at once; let delivery-limit dead-letter the message to a queue with message-ttl"
-    " and a dead-letter-exchange"
-)
+_RETRY: Final = "set retry-delay and retry-delay-max: each failed delivery doubles the delay, where RabbitMQ adds to it"
 OF_RABBITMQ: Final = dict.fromkeys(("delayed-retry-type", "delayed-retry-min", "delayed-retry-max"), _RETRY)
 """Names of RabbitMQ that must not be ignored, each with the consequence and the replacement."""
 _DELAY: Final = (
-    "messages would be delivered at once; let them expire in a queue with message-ttl and a dead-letter-exchange"
+    "messages would be delivered at once; declare an exchange of type x-delayed-message, with x-delayed-type"
 )
 OF_EXCHANGES: Final = {
     "x-alternate-exchange": "messages without a route would be lost; use the argument alternate-exchange",

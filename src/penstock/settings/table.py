@@ -153,6 +153,7 @@ PERCENT: Final = Number(most=100, whole=False, noun="a percentage", none=NUMBER_
 """Percent of the capacity; none: no threshold is derived from the capacity."""
 MILLISECONDS: Final = Number("ms", most=MILLISECONDS_MAX, none=math.inf,
                              values="milliseconds, `5s`, `30min`, or `none`")
+RETRY: Final = MILLISECONDS.but(none=0, values="milliseconds, `5s`, `30min`; 0 and `none`: at once")
 EXPIRES: Final = MILLISECONDS.but(least=1, zero="would delete the queue at once")
 TIMEOUT: Final = MILLISECONDS.but(least=1, zero="leaves no time to acknowledge; use none for no timeout")
 SECONDS: Final = Number("s", most=MILLISECONDS_MAX / 1000, whole=False, none=math.inf,
@@ -182,6 +183,7 @@ FREE: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the file syst
 SWITCH: Final = Flag(values="`true`, `false`")
 NAME: Final = Text(0, NAME_MAX, values="a name")
 """The name of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
+GROUP: Final = Text(1, NAME_MAX, values="`group-id`, or the name of a header")
 OVERFLOW: Final = Choices(OVERFLOW_ALIASES, article="an overflow policy", values="a policy")
 SLOW: Final = Choices(SLOW_POLICIES, article="a policy for slow consumers", values="`notify`, `cancel`")
 LAG: Final = Choices(LAG_POLICIES, article="a policy for cursors that are behind", values="`tell`, `detach`")
@@ -310,10 +312,16 @@ SETTINGS: Final = (
     Setting("expires", EXPIRES, "queue", "time without use after which the queue is deleted", math.inf, smallest=True),
     Setting("delivery-limit", COUNT, "queue", "how often a message may be redelivered; -1 is no limit", NOT_SET,
             minus=True, smallest=True),
+    Setting("retry-delay", RETRY, "queue", "time until a message whose delivery failed is delivered again; each "
+            "failure doubles it", 0.0),
+    Setting("retry-delay-max", RETRY, "queue", "longest such time", 3600.0),
     Setting("dead-letter-exchange", NAME, "queue", "exchange that gets dead letters", None),
     Setting("dead-letter-routing-key", NAME, "queue", "their routing key, instead of their own", None),
     Setting("dead-letter-strategy", STRATEGY, "queue",
             "whether a dead letter without room is lost at the hold deadline, or waits", AT_MOST_ONCE),
+    Setting("group-by", GROUP, "queue",
+            "what names a message's group: `group-id`, or a header; a group goes to one consumer at a time", None,
+            qpid="qpid.group_header_key", java="messageGroupKeyOverride"),
     Setting("consumer-timeout", TIMEOUT, "queue consumer vhost broker",
             "time in which a delivery must be acknowledged", 1800.0, smallest=True, types=BOTH),
     Setting("consumer-window-bytes", WINDOW, "queue consumer", "most unsettled bytes of a consumer", UNBOUNDED,
@@ -365,6 +373,8 @@ SETTINGS: Final = (
             other="disk_free_limit disk_free_limit.absolute"),
     Setting("alarm-gate-closed", ALARM, "queue vhost broker", "time after which a closed gate raises an alarm",
             ALARM_GATE_CLOSED_S),
+    Setting("alarm-oldest", ALARM, "queue vhost broker", "age of the oldest ready message that raises an alarm",
+            math.inf),
     Setting("alarm-disk-low", FREE, "broker", "space before a gate of the disk closes, below which an alarm is raised"),
     Setting("alarm-certificate", PERIOD, "broker", "time before a certificate ends, from which an alarm is raised"),
     Setting("alarm-loop", ALARM_DELAY, "broker", "delay of the event loop that raises an alarm"),

@@ -20,7 +20,15 @@ _NO_FILTER: Final = "a consumer gets every message of a stream, and filters by i
 _NO_SUPER_STREAM: Final = "only RabbitMQ's stream protocol uses it"
 _NO_FEDERATION: Final = "there are no federation links"
 _NOT_COMPARED: Final = "messages are not compared"
+_SHARED_GROUPS: Final = "a group moves when all its messages are settled, as Qpid's shared groups do"
 _DEDUPLICATION: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-header")
+
+DELAYED: Final = "x-delayed-message"
+"""Type of exchanges that delay messages by their header `x-delay`, as RabbitMQ's plug-in names it."""
+DELAYED_TYPE: Final = "x-delayed-type"
+"""Argument of such an exchange: the type that finds its bindings."""
+OF_DELAYING: Final = (DELAYED_TYPE, "hash-header", "hash-property")
+"""Arguments that such an exchange reads, the last two for its other type."""
 
 # fmt: off
 OF_QUEUES: Final[dict[str, str]] = {
@@ -33,6 +41,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     **dict.fromkeys(("x-super-stream", "x-stream-partition-order"), _NO_SUPER_STREAM),
     "x-stream-filter-size-bytes": _NO_FILTER,
     "x-consumer-disconnected-timeout": "a consumer ends with its connection, and its deliveries return at once",
+    **dict.fromkeys(("qpid.shared_msg_group", "messageGroupType"), _SHARED_GROUPS),
     "x-internal-purpose": _NO_FEDERATION,
     "x-max-hops": _NO_FEDERATION,
     "x-name-prefix": "the broker's own names begin with amq.gen",
@@ -40,8 +49,8 @@ OF_QUEUES: Final[dict[str, str]] = {
 """Arguments of queues, each with the reason."""
 OF_EXCHANGES: Final[dict[str, str]] = {
     **dict.fromkeys(_DEDUPLICATION, _NOT_COMPARED),
-    **dict.fromkeys(("hash-header", "hash-property", "x-hash-on", "x-algorithm"), "only a hash exchange reads it"),
-    "x-delayed-type": "only a delaying exchange reads it",
+    "x-algorithm": "there is one consistent hash",
+    DELAYED_TYPE: "only an exchange of type x-delayed-message reads it",
     "x-recent-history-length": "an exchange stores no messages",
     "x-recent-history-no-store": "an exchange stores no messages",
     "x-persist-messages": "an exchange stores no messages",
@@ -86,9 +95,13 @@ def in_queue(arguments: Mapping[str, object]) -> list[str]:
     return [_sentence(name, "queue", reasons[name]) for name in arguments if name in reasons]
 
 
-def in_exchange(arguments: Iterable[str]) -> list[str]:
-    """Return a sentence for each argument of an exchange that has no effect."""
-    return [_sentence(name, "exchange", OF_EXCHANGES[name], "an") for name in arguments if name in OF_EXCHANGES]
+def in_exchange(arguments: Iterable[str], kind: str = "") -> list[str]:
+    """Return a sentence for each argument of an exchange of a type (empty for any) that has no effect."""
+    return [
+        _sentence(name, "exchange", OF_EXCHANGES[name], "an")
+        for name in arguments
+        if name in OF_EXCHANGES and (kind != DELAYED or name not in OF_DELAYING)
+    ]
 
 
 def in_consumer(arguments: Iterable[str], steady: str = "", stream: bool = False) -> list[str]:

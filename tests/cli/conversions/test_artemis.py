@@ -37,7 +37,7 @@ BROKER = """\
          </address-setting>
          <address-setting match="#">
             <dead-letter-address>DLQ</dead-letter-address>
-            <redelivery-delay>0</redelivery-delay>
+            <redelivery-delay>500</redelivery-delay>
             <max-delivery-attempts>10</max-delivery-attempts>
             <max-size-bytes>10Mb</max-size-bytes>
             <address-full-policy>PAGE</address-full-policy>
@@ -119,7 +119,6 @@ def test_whole_file_is_converted_or_remarked(tmp_path: Path) -> None:
         "line 5: <journal-type>",
         "line 8: <include>",
         "line 10: <address-setting> activemq.management#",
-        "line 15: <redelivery-delay>",
         "line 29: <expiry-delay>: message-ttl is also the most for a message that has an expiration of its own",
         "line 35: <filter>",
     ]
@@ -133,6 +132,7 @@ def test_values_keep_the_meaning_of_their_names() -> None:
     assert found["queue #"] == {
         "dead-letter-exchange": "",
         "dead-letter-routing-key": "DLQ",
+        "retry-delay": 500,
         "delivery-limit": 9,  # Ten attempts are nine redeliveries.
         "max-size-bytes": "10Mb",
         "address-full-policy": "PAGE",

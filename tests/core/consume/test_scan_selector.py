@@ -305,7 +305,7 @@ def test_number_of_scans_of_a_queue_is_bounded() -> None:
     bench = SelectingBench()
     for number in range(SCANS_OF_A_QUEUE):
         bench.attach(f"a{number}", RED, credit=0)
-    with pytest.raises(ResourceError, match="has 1,000 consumers with selectors and browsers"):
+    with pytest.raises(ResourceError, match="has 1,000 consumers with selectors or groups, and browsers"):
         bench.attach("b", RED)
     bench.attach("c")
 

@@ -93,3 +93,12 @@ def test_senders_of_a_deleted_queue_are_closed_in_slices() -> None:
     while ending.has_more():
         ending.work(NOTIFY_WORK, 0.0)
     assert names(client.listen()) == ["detach"] * 5
+
+
+def test_first_senders_of_a_queue_are_counted_and_cut() -> None:
+    client = Amqp10Dialogue().declare("q")
+    for handle in range(3):
+        client.attach_sender("/queues/q", handle)
+    senders, count = client.vhost.senders.first_at(("queue", "q"), 2)
+    assert (len(senders), count) == (2, 3)
+    assert client.vhost.senders.first_at(("queue", "none"), 2) == ([], 0)

@@ -174,7 +174,7 @@ def test_queue_that_pages_has_consumers_or_cursors() -> None:
         cursor.attach([house.queues["q"]], {"q": "earliest"}, 0.0)
     house.session.unsettled.acknowledge(0, True, 0.0)
     cursor.attach([house.queues["q"]], {"q": "earliest"}, 0.0)
-    with pytest.raises(ResourceLocked, match="those of a queue that pages must wait"):
+    with pytest.raises(ResourceLocked, match="those of a queue that pages, or has groups, must wait"):
         house.broker.consume(house.session, Consumer("t", house.session, house.queues["q"], False, False, 0))
 
 

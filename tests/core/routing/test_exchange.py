@@ -181,3 +181,12 @@ def test_exchange_declared_again_counts_from_0() -> None:
         house.publish(house.producer("p"), "k", 100, "x", count=published)
         assert counts(house, "x") == (published, published, 0, 0)
         house.vhost.delete_exchange("x", False)
+
+
+def test_first_bindings_to_a_queue_are_counted_and_cut(where: VirtualHost) -> None:
+    queue = declare(where, "q")
+    assert where.bindings.first_to("queue", "q", 2) == ([], 0)
+    for key in ("a", "b", "c"):
+        where.bind("amq.topic", queue, None, key, {})
+    first, count = where.bindings.first_to("queue", "q", 2)
+    assert ([binding.key for binding in first], count) == (["a", "b"], 3)

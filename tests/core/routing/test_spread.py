@@ -114,8 +114,9 @@ PINNED = ["q1", "q2", "q5", "q0", "q6"]
 PINNED_MODULUS = ["q0", "q0", "q1", "q1", "q0"]
 
 
-def test_hash_by_header_reads_the_header_and_not_the_key(where: VirtualHost) -> None:
-    spread(where, "x-consistent-hash", dict.fromkeys(NAMES, 1), {"hash-header": "customer"})
+@pytest.mark.parametrize("name", ["hash-header", "x-hash-on"])
+def test_hash_by_header_reads_the_header_and_not_the_key(where: VirtualHost, name: str) -> None:
+    spread(where, "x-consistent-hash", dict.fromkeys(NAMES, 1), {name: "customer"})
     by_header = [reached(where, "x", "same key", {"customer": key})[0] for key in KEYS[:2000]]
     assert chi_square(Counter(by_header), equal(NAMES, 2000)) < CHI_SQUARE_MOST
     assert {reached(where, "x", key, {"customer": "one"})[0] for key in KEYS[:50]} == {by_header_of(where, "one")}
@@ -181,6 +182,7 @@ def test_binding_key_of_other_types_is_any_text(where: VirtualHost, kind: str) -
     ("arguments", "words"),
     [
         ({"hash-header": "h", "hash-property": "message_id"}, "hash-header and hash-property exclude each other"),
+        ({"x-hash-on": "h", "hash-property": "message_id"}, "x-hash-on and hash-property exclude each other"),
         ({"hash-property": "app_id"}, "hash-property is 'app_id'; it is one of message_id, correlation_id, timestamp"),
         ({"hash-property": 5}, "hash-property is of type signedint; it must be a string"),
         ({"hash-header": {"a": 1}}, "hash-header is of type table; it must be a string"),

@@ -58,6 +58,7 @@ def test_capabilities_are_offered() -> None:
         "LINK_PAIR_V1_0",
         "ANONYMOUS-RELAY",
         "SHARED-SUBS",
+        "DELAYED_DELIVERY",
         "sole-connection-for-container",
     ]
 

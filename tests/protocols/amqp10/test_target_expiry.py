@@ -1,7 +1,4 @@
-"""Expiry of a message by absolute-expiry-time or ttl, whichever is earlier.
-
-Requests for a later delivery are refused, because the broker has no delayed delivery.
-"""
+"""Expiry of a message by absolute-expiry-time or ttl, whichever is earlier."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import pytest
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import composite, encode_composite
 from penstock.wire.amqp10.value_writer import encode_value
-from penstock.wire.amqp10.values import LONG, TIMESTAMP, UINT, ULONG, Described, Symbol, Typed, ulong
+from penstock.wire.amqp10.values import TIMESTAMP, Described, Symbol, Typed, ulong
 from tests.support.amqp10_dialogue import Amqp10Dialogue, accepted, condition, data_section, names, sender, transfers
 from tests.support.amqp10_transactions import TransactionalPeer
 
@@ -118,33 +115,6 @@ def test_committed_message_expires_at_the_given_time_and_not_after_the_commit() 
     assert client.depth("q") == 1
     client.listen(NOW + 5.1)
     assert client.depth("q") == 0
-
-
-DELAYS: dict[str, tuple[str, object, bool]] = {
-    "delay": ("x_opt_delivery_delay", Typed(ULONG, 5000), True),
-    "delay of another integer type": ("x_opt_delivery_delay", Typed(UINT, 1), True),
-    "delay of a long": ("x_opt_delivery_delay", Typed(LONG, 5000), True),
-    "delay as a text": ("x_opt_delivery_delay", "5000", True),
-    "no delay": ("x_opt_delivery_delay", Typed(UINT, 0), False),
-    "null delay": ("x_opt_delivery_delay", None, False),
-    "time to come": ("x_opt_delivery_time", Typed(LONG, int((WALL + 60) * 1000)), True),
-    "time that has passed": ("x_opt_delivery_time", Typed(LONG, int((WALL - 60) * 1000)), False),
-    "enqueue time to come": ("x_opt_scheduled_enqueue_time", Typed(TIMESTAMP, int((WALL + 60) * 1000)), True),
-    "another annotation": ("x_opt_delivery_delays", Typed(UINT, 5), False),
-}
-
-
-@pytest.mark.parametrize("settled", [False, True], ids=["unsettled", "settled"])
-@pytest.mark.parametrize("what", DELAYS)
-def test_delayed_message_is_refused(what: str, settled: bool) -> None:
-    name, value, is_refused = DELAYS[what]
-    client = at_wall(Amqp10Dialogue())
-    client.attach_sender("/queues/q")
-    heard = client.say(client.transfer(timed(None, None, **{name: value}), settled=settled))
-    assert client.depth("q") == (not is_refused)
-    if is_refused:
-        (told,) = heard
-        assert (told.name, condition(told)) == ("detach" if settled else "disposition", "amqp:not-implemented")
 
 
 def application_properties(*entries: bytes) -> bytes:

@@ -102,6 +102,7 @@ def test_refusals_have_rabbitmqs_words() -> None:
 
 WHERE = "/{vhost}/{name}"
 CURSOR = f"/penstock/cursors{WHERE}"
+TRANSFER = f"/penstock/queues{WHERE}"
 LEASE = "/penstock/leases/{vhost}/{number}"
 BINDING = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 TAKEN: dict[tuple[str, str], tuple[str, object]] = {
@@ -123,6 +124,11 @@ TAKEN: dict[tuple[str, str], tuple[str, object]] = {
     (CURSOR, "DELETE"): ("/penstock/cursors/cells/c", None),
     (f"{CURSOR}/move", "POST"): ("/penstock/cursors/cells/c/move", {"to": "latest"}),
     (LEASE, "DELETE"): ("/penstock/leases/cells/NUMBER", None),
+    **{
+        (f"{TRANSFER}/{verb}", "POST"): (f"/penstock/queues/cells/q/{verb}", {"exchange": "x", "routing_key": "k"})
+        for verb in ("move", "copy")
+    },
+    (f"{TRANSFER}/redrive", "POST"): ("/penstock/queues/cells/q/redrive", {}),
 }  # fmt: skip
 """Requests that need permissions, by their rows: what they are for and their bodies."""
 MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
@@ -155,6 +161,10 @@ def asked(cells: tuple[Web, Web], served: BrokerProcess, path: str, method: str,
     if path.startswith(CURSOR):
         with connect(served.url + "cells", protocol="amqp091") as control:
             control.attach_cursor("c", ["q"])
+    if path.startswith(TRANSFER):
+        admin.ask("PUT", "/queues/cells/t", {})
+        admin.do("POST", "/bindings/cells/e/x/q/t", {"routing_key": "k"}, status=201)
+        admin.do("DELETE", "/bindings/cells/e/x/q/q/k", status=204)
     number = ""
     if path == LEASE:
         admin.do("POST", "/exchanges/cells/amq.default/publish", MESSAGE, 200)

@@ -34,6 +34,8 @@ SETTINGS: Final = {
     },
     "slow-consumer-threshold-measurement-unit": "",
     "max-delivery-attempts": "delivery-limit",
+    "redelivery-delay": "retry-delay",
+    "max-redelivery-delay": "retry-delay-max",
     "dead-letter-address": "dead-letter-routing-key",
     "expiry-delay": "message-ttl",
     "max-expiry-delay": "message-ttl",
@@ -52,16 +54,17 @@ IDLE: Final = reasons(
         "a message keeps the expiration that its sender gave it": "min-expiry-delay no-expiry",
         "queues and exchanges of dead letters are declared": "auto-create-dead-letter-resources "
         "dead-letter-queue-prefix dead-letter-queue-suffix send-to-dla-on-no-route",
-        "a returned message is delivered again at once": "redelivery-delay redelivery-delay-multiplier "
-        "redelivery-collision-avoidance-factor max-redelivery-delay",
+        "a retry-delay doubles with each failure, without jitter": "redelivery-delay-multiplier "
+        "redelivery-collision-avoidance-factor",
         "a publish waits no longer than hold-deadline": "max-size-bytes-reject-threshold",
         "pages have no size of their own": "page-size-bytes page-max-cache-size max-read-page-messages "
         "max-read-page-bytes prefetch-page-messages prefetch-page-bytes",
         "metrics have no history in the broker": "message-counter-history-day-limit enable-metrics",
         "set it as an argument of the queue": "default-last-value-queue last-value-queue default-last-value-key "
         "default-exclusive-queue default-ring-size default-max-consumers default-non-destructive",
-        "the broker has no such feature": "default-group-rebalance default-group-rebalance-pause-dispatch "
-        "default-group-buckets default-group-first-key default-purge-on-no-consumers "
+        "a group of group-by moves when all its messages are settled": "default-group-rebalance "
+        "default-group-rebalance-pause-dispatch default-group-buckets default-group-first-key",
+        "the broker has no such feature": "default-purge-on-no-consumers "
         "default-consumers-before-dispatch default-delay-before-dispatch retroactive-message-count "
         "enable-ingress-timestamp id-cache-size initial-queue-buffer-size",
         "a queue that nobody uses is deleted by `expires`": "auto-delete-queues auto-delete-created-queues "

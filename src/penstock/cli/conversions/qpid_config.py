@@ -22,6 +22,7 @@ ARGUMENTS: Final = {
     "flow-stop-count": "qpid.flow_stop_count",
     "flow-resume-count": "qpid.flow_resume_count",
     "limit-policy": "qpid.policy_type",
+    "group-header": "qpid.group_header_key",
 }
 """Options of a queue, and the arguments that the tool derives from them."""
 OTHERS: Final = reasons(
@@ -29,7 +30,7 @@ OTHERS: Final = reasons(
         "the store has no settings for each queue": "file-size= file-count= efp-partition-num= efp-pool-file-size= "
         "wcache-page-size= wcache-num-pages=",
         "there are no last-value queues": "order= lvq-key= ive",
-        "there are no message groups": "group-header= shared-groups",
+        "a group moves when all its messages are settled": "shared-groups",
         "there are no links between brokers": "replicate= start-replica=",
         "the flow log has the events of queues": "generate-queue-events=",
         "set dead-letter-exchange for rejected messages": "alternate-exchange=",

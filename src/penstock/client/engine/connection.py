@@ -169,6 +169,8 @@ class Engine(Wakes):
         self.lost_reason: str = ""
         self.server: dict[str, object] = {}
         """Properties announced by the broker."""
+        self.delays: bool = False
+        """True if the broker delivers messages after a delay."""
         self.publishers: list[PublisherCore] = []
         self.receivers: list[ReceiverCore] = []
         self.calls: list[Call] = []

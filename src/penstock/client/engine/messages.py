@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from penstock.content.delay import DELAY_MS_MAX
 from penstock.content.properties import Properties
 
 Body = bytes | bytearray | memoryview
+DELAY: Final = "x-opt-delivery-delay"
+"""Annotation of AMQP 1.0 with the delay of a message in milliseconds."""
+
+
+def delay_ms(delay: float) -> int:
+    """Return seconds in milliseconds. Raises `ValueError` if they are no delay."""
+    given: object = delay
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given * 1000 <= DELAY_MS_MAX:
+        raise ValueError(f"a delay is a number of seconds from 0 to {DELAY_MS_MAX // 1000}, not {delay!r}")
+    return round(delay * 1000)
+
+
+def delayed(message: bytes | Message, delay: float | None) -> bytes | Message:
+    """Return a message with a delay in seconds; None leaves it as it is. Raises `ValueError` as `Message`."""
+    if delay is None:
+        return message
+    if not isinstance(message, Message):
+        return Message(message, delay=delay)
+    return Message(
+        message.body,
+        properties=message.properties,
+        routing_key=message.routing_key,
+        exchange=message.exchange,
+        delay=delay,
+    )
 
 
 class Message:
     """Message to send: a body, properties (`Properties` by name), and an own target, if any.
 
     `routing_key` and `exchange` replace the publisher's. A given `properties` object is used unchanged, and excludes
-    single properties. `durable` None: as set for the publisher.
+    single properties. `durable` None: as set for the publisher. `delay`: seconds after which the broker delivers the
+    message; only over AMQP 1.0. Raises `ValueError` for a delay that is negative, or above 2^53 milliseconds.
     """
 
     def __init__(
@@ -34,6 +63,7 @@ class Message:
         type: str | None = None,
         user_id: str | None = None,
         app_id: str | None = None,
+        delay: float | None = None,
     ) -> None:
         self.body = bytes(body)
         self.routing_key = routing_key
@@ -54,7 +84,12 @@ class Message:
                 user_id=user_id,
                 app_id=app_id,
             )
+        if delay is not None:
+            properties = properties.copy()
+            properties.headers = {**(properties.headers or {}), DELAY: delay_ms(delay)}
         self.properties = properties
+        self.delay = delay
+        """Seconds after which the broker delivers the message; None for at once."""
 
     def __repr__(self) -> str:
         return f"<Message of {len(self.body)} bytes, {self.properties!r}>"

@@ -132,7 +132,7 @@ class Delivery:
         if delay:
             raise ValueError(
                 f"a message cannot be released with a delay of {delay:g} s: neither protocol has one for deliveries; "
-                f"release it later, or publish it anew to a queue with a time to live and a dead-letter exchange"
+                f"release it later, or let the setting retry-delay of its queue delay failed deliveries"
             )
         self.receiver.settle(self, RELEASED)
         return OVER

@@ -103,6 +103,8 @@ class SelectableMessage:
 
     work_left: i64 = LIKE_WORK_MAX
     """Units of work that patterns may still use for this message."""
+    has_groups: bool = False
+    """True if the protocol of the message has a property for groups; a neutral message has its application there."""
 
     def spend(self, units: i64) -> None:
         """Count work of a pattern before it is done. Raises PatternsTooCostly if not enough is left."""

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.message import Message
-from penstock.core.queue.context import Subscriber
+from penstock.core.queue.context import Grouping, Subscriber
 from penstock.flow.credit import UNBOUNDED, Credit
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
@@ -312,6 +312,14 @@ class Consumer(Subscriber):
             return self.scan.next_fits()
         oldest = self.queue.ready_queue.next()
         return oldest is None or self.accepts(0, 0, oldest.charge)
+
+
+class GroupTaker(Grouping):
+    """The message groups of a queue, from which a basic.get takes a message."""
+
+    def take_one(self, consumer: Consumer, now: float) -> Batch | None:
+        """Take one message of no held group for a basic.get; None if there is none."""
+        raise NotImplementedError
 
 
 class Batch:

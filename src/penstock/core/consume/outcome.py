@@ -39,7 +39,6 @@ def exclude(consumer: Consumer, messages: list[Message | None]) -> None:
     if scan is None:
         scan = SelectorScan(consumer, MessageFilter(broker.formats), broker.work)
         rotation.begin_scan(consumer, scan)
-    assert isinstance(scan, SelectorScan)
     for message in messages:
         if message is not None and len(scan.filter.excluded) < HARD_MAX:
             scan.filter.excluded.add(int(message.sequence))
@@ -48,7 +47,7 @@ def exclude(consumer: Consumer, messages: list[Message | None]) -> None:
 def excluded(consumer: Consumer) -> i64:
     """Return how many messages a consumer has excluded."""
     scan = consumer.scan
-    return len(scan.filter.excluded) if isinstance(scan, SelectorScan) else 0
+    return 0 if scan is None else len(scan.filter.excluded)
 
 
 ADDED_OCTETS_MAX: Final = 1024

@@ -92,7 +92,7 @@ class Rotation(Subscriptions):
     def bar_to_cursors(self) -> str:
         if self.exclusive:
             return "an exclusive consumer"
-        return "browsers, or consumers with selectors" if self.scans > 0 else ""
+        return "browsers, or consumers with selectors or groups" if self.scans > 0 else ""
 
     @override
     def want(self, messages: i64, now: float) -> bool:

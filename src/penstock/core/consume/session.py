@@ -20,6 +20,7 @@ from penstock.core.consume.consumer import (
     YIELDING,
     Batch,
     Consumer,
+    GroupTaker,
     WaitList,
 )
 from penstock.core.consume.outcome import ADDING_COST, AddedHeaders, Outcome
@@ -269,10 +270,11 @@ class Session:
         oldest = consumer.queue.ready_queue.next()
         return oldest is not None and consumer.accepts(messages, bytes, oldest.charge)
 
-    def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
+    def get(self, queue: Queue, no_ack: bool, now: float, by_groups: bool = True) -> Batch | None:
         """Take one message without a subscription (basic.get); None if no message is ready.
 
-        The batch is empty if the next message cannot be sent.
+        The batch is empty if the next message cannot be sent. A message of a group that a consumer holds is taken only
+        if not `by_groups`.
         """
         finish_requeueing(queue, now)
         if not queue.available() or hides_next(queue):
@@ -280,7 +282,13 @@ class Session:
         consumer = Consumer("", self, queue, no_ack, False, 0)
         # A basic.get needs no credit and does not change the credit of consumers (as in RabbitMQ).
         consumer.shared = Credit()
-        batch = self.take_batch(consumer, 1, now)
+        groups = queue.grouping
+        if by_groups and isinstance(groups, GroupTaker) and not queue.cursors:
+            batch = groups.take_one(consumer, now)
+            if batch is None:
+                return None
+        else:
+            batch = self.take_batch(consumer, 1, now)
         if batch.left == 0:
             return batch
         queue.counters.count_get(no_ack)

@@ -278,9 +278,9 @@ class AddressCount(LateCount):
         for session in list(self._broker.sessions):
             yield from self._visit_session(session)
         for queue, (newest, tracked) in self._unconcerned.items():
-            if queue.unacked_messages == 0:
+            if queue.unacked_messages + queue.delayed_messages == 0:
                 queue.membership.late_count = None
-                queue.tracks_removals = tracked or queue.tail != newest
+                queue.tracks_removals = tracked or queue.tail != newest or queue.grouping is not None
         self._unconcerned = {}
         self._seen = None
 

@@ -213,6 +213,7 @@ class JournalGroup(StoredRow):
         "elsewhere",
         "bodies_gone",
         "tied",
+        "moved",
     )
 
     def __init__(self, number: i64) -> None:
@@ -247,6 +248,8 @@ class JournalGroup(StoredRow):
         """Large bodies without any reference."""
         self.tied: bool = False
         """True if the next group must be in the same transaction."""
+        self.moved: bool = False
+        """True if messages that were in the store before have entered their queues again with this group."""
 
     def pending_records(self) -> i64:
         """Return the number of settlements, requeues, changes and indexes of removed messages."""

@@ -12,8 +12,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.gates.address_depth import share_of
+from penstock.core.message import DelayedEnvelope
 from penstock.core.queue.context import QueueContext
 from penstock.core.queue.cursor_state import PinnedRoom
+from penstock.core.queue.delays import prepare
 from penstock.core.queue.overflow.policy import HOLD
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -342,12 +344,15 @@ def enqueue_all(
     refused: Queue | None = None
     taken: i64 = 0
     share = share_of(route.gates, charge)
+    is_delayed = isinstance(route.envelope, DelayedEnvelope)
+    if is_delayed:
+        prepare(broker, queues)
     for gate in own:
         gate.passed(charge, now, prepaid != NOT_PREPAID)
     for gate in route.gates:
         gate.passed(charge, now, prepaid == RATES_PREPAID)
     for queue in queues:
-        if not decided and not queue.takes(content, charge, now):
+        if (not decided and not queue.takes(content, charge, now)) or (is_delayed and not queue.takes_delayed(charge)):
             queue.count_rejected(route.envelope, content, charge, now)
             refused = queue
             continue

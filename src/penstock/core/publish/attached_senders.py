@@ -6,6 +6,7 @@ Artemis). Channels of AMQP 0-9-1 are not attached.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from mypy_extensions import i64
@@ -43,6 +44,11 @@ class AttachedSenders:
     def count(self) -> int:
         """Return the number of attached senders."""
         return sum(len(senders) for senders in self._at.values())
+
+    def first_at(self, place: Place, most: int) -> tuple[list[Producer], int]:
+        """Return the first senders at a queue or exchange, and the number of all."""
+        senders = self._at.get(place, {})
+        return list(islice(senders, most)), len(senders)
 
     def close(self, place: Place) -> None:
         """Close the senders of a deleted queue or exchange, in slices."""

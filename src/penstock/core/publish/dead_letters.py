@@ -446,6 +446,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         try:
             self.topology.refresh_route(route, from_within=True)
             if route.by_headers:
+                route = Route(route.envelope, False, route.copies)  # It may be delayed, so it is not cached.
                 headers = message_format.headers(message.content)
                 resolve_message(self.topology, route, headers, message.content, message_format, True)
         except (NotFound, ResourceError):

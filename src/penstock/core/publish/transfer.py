@@ -21,13 +21,14 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.scan import MessageFilter
-from penstock.core.message import Message
+from penstock.core.message import DelayedEnvelope, Message
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.outbox import Held
 from penstock.core.publish.transfer_source import TransferSource
 from penstock.core.publish.transfer_targets import Placement, TransferTargets
 from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
+from penstock.core.queue.delays import prepare
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
 from penstock.errors import Cancelled
@@ -40,7 +41,7 @@ SLICE_MESSAGES: Final = 1_000
 """Most messages in one slice."""
 SLICE_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a slice ends: they are in one journal group."""
-MOVED_WORK: Final = 6
+MOVED_WORK: Final = 10
 """Units of work to pass a message."""
 LOOKED_WORK: Final = 1
 """Units of work to look at a message, besides those of a selector."""
@@ -227,6 +228,8 @@ class Transfer(WaitingPublisher):
         for gate in placement.gates:
             gate.passed(placement.charge, now)
         envelope = placement.envelope
+        if isinstance(envelope, DelayedEnvelope):
+            prepare(broker, placement.queues)
         for queue in placement.queues:
             queue.enqueue(envelope, placement.content, placement.charge, now, share)
             if envelope.ttl_s != NEVER:

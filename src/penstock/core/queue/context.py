@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr, trait
 
-from penstock.core.message import Message
+from penstock.core.message import DelayedEnvelope, Message, StoredMessage
 from penstock.flow.level import Level
 from penstock.flow.work import Chore
 
 if TYPE_CHECKING:
+    from penstock.core.gates.address_depth import AddressShare
     from penstock.core.journal.journal import Journal
     from penstock.core.large_bodies import LargeBodies
     from penstock.core.message_format import MessageFormats
@@ -107,6 +108,18 @@ class Requeueing(Chore):
         raise NotImplementedError
 
 
+class Grouping:
+    """The message groups of a queue."""
+
+    def on_left(self, messages: list[Message | None]) -> None:
+        """Handle messages that are settled: none of these comes back to the queue."""
+        raise NotImplementedError
+
+    def on_delayed(self, sequence: i64) -> None:
+        """Handle a returned message that comes back to the queue after a delay."""
+        raise NotImplementedError
+
+
 class LateCount:
     """The count of messages that were in queues before their address got a bound."""
 
@@ -121,6 +134,31 @@ class ContentChange:
 
     def content_of(self, content: bytes) -> bytes | None:
         """Return the changed content; None to leave the message unchanged."""
+        raise NotImplementedError
+
+
+@trait
+class DelayedMessages:
+    """The delayed messages of a queue, which count in its depth."""
+
+    def add(
+        self, address: DelayedEnvelope, content: bytes, charge: i64, now: float, share: AddressShare | None
+    ) -> None:
+        """Add an admitted message; the caller updates the gate."""
+        raise NotImplementedError
+
+    def restore(self, message: StoredMessage) -> None:
+        """Add a message that was read from the store."""
+        raise NotImplementedError
+
+    def retry(self, message: Message, now: float) -> None:
+        """Let a message whose delivery failed wait for its next try. It is in no other place, and counts in the
+        depth.
+        """
+        raise NotImplementedError
+
+    def take_all(self) -> list[list[Message | None]]:
+        """Remove and return all messages of a queue that is purged, which still count in the depth and the store."""
         raise NotImplementedError
 
 

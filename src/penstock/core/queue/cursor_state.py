@@ -468,7 +468,7 @@ def drop_settled(queue: Queue, most: i64, now: float) -> i64:
 
 def may_come_back(queue: Queue) -> bool:
     """Return whether consumers have, or had, older messages that may be requeued."""
-    return queue.unacked_messages > 0 or shared_of(queue).aside.available() > 0
+    return queue.unacked_messages + queue.delayed_messages > 0 or shared_of(queue).aside.available() > 0
 
 
 def shared_of(queue: Queue) -> SharedReadyQueue:
@@ -535,8 +535,8 @@ def lag_after(position: Position, sequence: i64, work: WorkMeter) -> Lag | None:
     passed, passed_bytes = line.count_through(sequence)
     oldest = line.step()
     return Lag(
-        queue.depth_messages() - queue.unacked_messages - passed,
-        queue.depth_bytes() - queue.unacked_bytes - passed_bytes,
+        queue.ready_messages() - passed,
+        queue.depth_bytes() - queue.unacked_bytes - queue.delayed_bytes - passed_bytes,
         NEVER if oldest is None else oldest.arrived,
     )
 

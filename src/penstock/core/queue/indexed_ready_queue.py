@@ -99,6 +99,10 @@ class Place:
         self.position = (sequence if sequence < oldest else oldest) - 1
         self.missed = []
 
+    def forget(self) -> None:
+        """Forget the missed messages: the queue is empty."""
+        self.missed.clear()
+
     def has_seen(self, sequence: i64) -> bool:
         """Return whether the scan has seen a ready message."""
         if sequence > self.position:
@@ -574,7 +578,7 @@ class IndexedReadyQueue(ReadyQueue):
         self.indexed = 0
         self.seen.clear()
         for place in self.places:
-            place.missed.clear()
+            place.forget()
 
     @override
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:

@@ -56,7 +56,7 @@ class Length:
 
     def ready(self) -> i64:
         """Return the number of ready messages."""
-        return self.queue.messages - self.queue.unacked_messages
+        return self.queue.messages - self.queue.unacked_messages - self.queue.delayed_messages
 
     def read_back(self, messages: list[StoredMessage]) -> None:
         """Count messages loaded from disk; the caller schedules trimming."""

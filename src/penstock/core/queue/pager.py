@@ -428,7 +428,10 @@ class QueuePager(PageOwner, PageLister):
     def _ready(self) -> Level:
         """Return the ready messages in memory. Waiting dead letters count as ready."""
         queue = self.queue
-        ready = Level(queue.messages - queue.unacked_messages, queue.bytes - queue.unacked_bytes)
+        ready = Level(
+            queue.messages - queue.unacked_messages - queue.delayed_messages,
+            queue.bytes - queue.unacked_bytes - queue.delayed_bytes,
+        )
         if queue.dead_letters is not None:
             letters = queue.dead_letters.waiting()
             ready.messages += letters.messages

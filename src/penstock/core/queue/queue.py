@@ -18,8 +18,16 @@ from typing_extensions import override
 
 from penstock.core.deaths import DELIVERY_LIMIT, MAXLEN
 from penstock.core.gates.address_depth import AddressShare
-from penstock.core.message import Envelope, Message, StoredMessage, TrackedMessage
-from penstock.core.queue.context import ContentChange, DeadLetterSink, Requeueing, Subscriber, Subscriptions
+from penstock.core.message import DelayedEnvelope, Envelope, Message, StoredMessage, TrackedMessage
+from penstock.core.queue.context import (
+    ContentChange,
+    DeadLetterSink,
+    DelayedMessages,
+    Grouping,
+    Requeueing,
+    Subscriber,
+    Subscriptions,
+)
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.membership import Membership
@@ -75,6 +83,9 @@ class Queue(GateOwner):
     auto_delete: bool = False
     used: bool = False  # True once the queue had a consumer: only then auto-delete applies (section 1.7.2.1).
     scheduled: bool = False
+    delayed_messages: i64 = 0
+    delayed_bytes: i64 = 0
+    """Messages that are not due yet, which count in the depth and are neither ready nor unacknowledged."""
     coming_back: i64 = 0
     """Messages being requeued; these still count as unacknowledged."""
     owner: object = None
@@ -131,8 +142,12 @@ class Queue(GateOwner):
         """Timer of the queue's expiry; None while nothing expires."""
         self.dead_letters: DeadLetterSink | None = None
         """Publisher of the queue's dead letters; None if dead letters are dropped."""
+        self.grouping: Grouping | None = None
+        """Message groups by the setting group-by; None without groups."""
         self.length: Length | None = None
         """Length limit of ready messages, in addition to the capacity; None without one."""
+        self.delays: DelayedMessages | None = None
+        """The delayed messages; None if the queue never had one, and retries nothing later."""
         self._update_fast_path(0.0)
 
     # Enqueueing
@@ -141,6 +156,11 @@ class Queue(GateOwner):
         self, address: Envelope, content: bytes, charge: i64, now: float, share: AddressShare | None = None
     ) -> None:
         """Enqueue an admitted message; may close the gate. `share` is the message's part in the sum of its address."""
+        if isinstance(address, DelayedEnvelope):
+            if not address.passes_by(self):
+                self._delay(address, content, charge, now, share)
+                return
+            address = address.plain
         pages = self.pager
         if pages is not None and pages.pages_next(charge):
             if share is not None:
@@ -167,6 +187,20 @@ class Queue(GateOwner):
         if self.length is not None:
             self.length.on_enqueued(content, now)
         self.update_gate(now)
+
+    def _delay(
+        self, address: DelayedEnvelope, content: bytes, charge: i64, now: float, share: AddressShare | None
+    ) -> None:
+        """Enqueue a message that is due later. It stays in memory, also if the queue pages."""
+        while not self.fits(charge) and self.overflow.drops and self.available() > 0:
+            self.drop_oldest(now)
+        assert self.delays is not None, "the caller has prepared the queue: see delays.py"
+        self.delays.add(address, content, charge, now, share)
+        self.update_gate(now)
+
+    def takes_delayed(self, charge: i64) -> bool:
+        """Return whether an admitted message may be delayed: a queue that pages needs memory for it."""
+        return self.pager is None or self.deleted or self.fits(charge)
 
     def takes_at_once(self, charge: i64) -> bool:
         """Return whether a message crosses no limit of the fast path."""
@@ -217,9 +251,10 @@ class Queue(GateOwner):
     def _divide(self) -> None:
         """Divide the ready messages into classes before an urgent one enters, if the type of the queue has these.
 
-        A queue that pages has one line: messages return from the disk in the order in which they were paged.
+        A queue that pages has one line: messages return from the disk in the order in which they were paged. So has a
+        queue with groups, whose messages keep their order.
         """
-        if self.features.type.urgent_first and self.pager is None:
+        if self.features.type.urgent_first and self.pager is None and self.grouping is None:
             self.ready_queue = divided(self.ready_queue)
 
     def raise_tail(self, sequence: i64) -> None:
@@ -294,8 +329,8 @@ class Queue(GateOwner):
         policy, room = self.overflow, self.reserved
         if policy.pages and (self.pager is None or self.pager.within_limit(messages, bytes)):
             return HOLD
-        unacked = self.unacked_messages - back
-        rest = self.unacked_bytes - back_bytes + room.bytes
+        unacked = self.unacked_messages + self.delayed_messages - back
+        rest = self.unacked_bytes + self.delayed_bytes - back_bytes + room.bytes
         return policy.judge(self.thresholds.capacity, unacked, unacked + room.messages + 1, rest + largest)
 
     def may_defer_turn(self) -> bool:
@@ -408,6 +443,10 @@ class Queue(GateOwner):
         if self.recheck_on_settle:
             self.update_gate(now)
 
+    def withdraw(self, messages: i64, bytes: i64, now: float) -> None:
+        """Remove messages that no consumer has from the depth."""
+        self.settle(messages, bytes, now)
+
     def unacked(self, messages: i64, bytes: i64) -> None:
         """Count unacknowledged messages: delivered ones, or (negative) requeued ones."""
         self.unacked_messages += messages
@@ -428,6 +467,11 @@ class Queue(GateOwner):
             message.count_failure()
             if i64(message.past) > self.delivery_limit():
                 self.dead_letter(message, DELIVERY_LIMIT, now)
+                return
+            if self.delays is not None and self.settings.retry_delay_s > 0:
+                self.delays.retry(message, now)
+                if self.grouping is not None:
+                    self.grouping.on_delayed(message.sequence)
                 return
         else:
             message.mark_delivered()
@@ -450,6 +494,11 @@ class Queue(GateOwner):
         self.ready_queue = in_order(self.ready_queue)
         self.tracks_removals = True
 
+    def set_grouping(self, grouping: Grouping | None) -> None:
+        """Set the message groups; every removal is reported to these."""
+        self.grouping = grouping
+        self.tracks_removals = self.tracks_removals or grouping is not None
+
     def on_paging_finished(self) -> None:
         """Handle the end of paging: no page is left."""
         if self.overflow is not self.settings.overflow:
@@ -462,6 +511,8 @@ class Queue(GateOwner):
         if storage is not None:
             storage.forget(messages, now)
         self.membership.leave_addresses(messages, now)
+        if self.grouping is not None:
+            self.grouping.on_left(messages)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest ready message (drop-head); the caller updates the gate."""
@@ -492,6 +543,8 @@ class Queue(GateOwner):
     def dead_letter(self, message: Message, reason: str, now: float, added: ContentChange | None = None) -> None:
         """Remove a ready message for a reason, and dead-letter it if the queue has a dead-letter exchange."""
         if self.dead_letters is not None:
+            if self.grouping is not None:
+                self.grouping.on_left([message])
             self.unacked(1, message.charge)
             self.dead_letters.dead_letter(message, reason, True, added)
             return
@@ -507,7 +560,7 @@ class Queue(GateOwner):
         self.count_refusal()
 
     def purge(self, now: float, reroute: bool = False, at_once: i64 = AT_ONCE) -> int:
-        """Drop all ready messages; returns their number.
+        """Drop all messages except unacknowledged ones; returns their number.
 
         More than `at_once` are removed from the store and from address depths in slices (see Leftovers). `reroute`:
         routes to this queue will be resolved again (see VirtualHost.purge_queue).
@@ -517,7 +570,10 @@ class Queue(GateOwner):
         for returning in [] if self.returning is None else list(self.returning):
             leftovers.batches.extend(returning.take(self))
         messages, size = self.messages - self.unacked_messages, self.bytes - self.unacked_bytes
-        if messages > at_once:
+        delayed = self.delayed_messages
+        if self.delays is not None:
+            leftovers.batches.extend(self.delays.take_all())
+        if messages - delayed > at_once:
             self.ready_queue.hand_over(leftovers, reroute)
         else:
             if self.tracks_removals:
@@ -528,7 +584,7 @@ class Queue(GateOwner):
         paged: i64 = 0 if self.pager is None else self.pager.clear()
         self.settled += paged
         self.counters.own().withdrawn += messages + paged
-        self.settle(messages, size, now)
+        self.withdraw(messages, size, now)
         if self.pager is not None:
             self.update_gate(now)
         if self.storage is not None:
@@ -537,6 +593,10 @@ class Queue(GateOwner):
         return int(messages + paged + arriving)
 
     # Counts
+
+    def ready_messages(self) -> i64:
+        """Return the number of messages that are neither unacknowledged nor delayed, those on disk included."""
+        return self.depth_messages() - self.unacked_messages - self.delayed_messages
 
     def depth_messages(self) -> i64:
         """Return the number of messages, those on disk included."""

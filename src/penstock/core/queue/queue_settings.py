@@ -46,12 +46,18 @@ class Settings:
     """Hold deadline in seconds; infinity for no deadline."""
     delivery_limit: i64
     """Most failed deliveries of a message; UNLIMITED for no limit, NOT_SET for the default of the queue's type."""
+    retry_delay_s: float
+    """Seconds until a failed delivery is tried again, doubled with each failure; 0 for at once."""
+    retry_delay_max_s: float
+    """Longest such time, in seconds."""
     dead_letter_exchange: str | None
     """Exchange for dead letters; None drops them."""
     dead_letter_routing_key: str | None
     """Routing key of dead letters; None keeps their own key."""
     dead_letter_strategy: str
     """ "at-most-once" or "at-least-once"."""
+    group_by: str | None
+    """Name of what has the group of a message: "group-id", or a header; None for no groups."""
     consumer_window_bytes: i64
     """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
     consumer_window_adaptive: bool
@@ -84,6 +90,8 @@ class Settings:
     """Seconds after which idle credit is revoked if others wait; infinity for never."""
     alarm_gate_closed_s: float
     """Seconds after which the closed gate of the queue raises an alarm; infinity for never."""
+    alarm_oldest_s: float
+    """Age of the oldest ready message that raises an alarm, in seconds; infinity for never."""
     auto_create: bool
     """True if a link that names the queue creates it (AMQP 1.0)."""
     max_age_s: float

@@ -7,9 +7,9 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.journal.group import GROUP_OPEN, JournaledQueue
+from penstock.core.journal.group import GROUP_OPEN, JournaledQueue, JournalGroup
 from penstock.core.journal.journal import Journal
-from penstock.core.message import Message, StoredMessage
+from penstock.core.message import DelayedEnvelope, Message, StoredMessage
 from penstock.core.queue.queue import Queue
 
 
@@ -105,10 +105,16 @@ def record_delivery(storage: QueueStorage, messages: list[Message | None]) -> bo
 
 
 def _survives_crash(message: Message) -> bool:
-    """Return whether a message survives a crash: it is on disk or being written, and durable."""
+    """Return whether a message survives a crash: it is on disk or being written, and durable.
+
+    A delayed message that has become due is on disk too, before its group is written.
+    """
     if not isinstance(message, StoredMessage) or not message.envelope.persistent:
         return False
-    return message.group is not None and message.group.state != GROUP_OPEN
+    group = message.group
+    if group is not None and group.state == GROUP_OPEN:
+        return isinstance(group, JournalGroup) and group.moved
+    return group is not None
 
 
 def _wait_less(storage: QueueStorage, messages: i64) -> None:
@@ -136,14 +142,22 @@ def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
     """Restore messages from the store, in order, without regard to thresholds; the gate is updated afterwards."""
     delivered: i64 = 0 if queue.storage is None else queue.storage.delivered
     charge: i64 = 0
+    delayed: i64 = 0
     for message in messages:
         if message.share is not None:
             message.share.enter(now)
+        if queue.storage is not None:
+            queue.storage.vhost_usage.add(message.charge, now)
+        if isinstance(message.envelope, DelayedEnvelope):
+            assert queue.delays is not None, "the caller has prepared the queue"
+            queue.delays.restore(message)
+            delayed += 1
+            continue
         if message.sequence <= delivered:
             message.mark_delivered()
         charge += message.charge
-        if queue.storage is not None:
-            queue.storage.vhost_usage.add(message.charge, now)
+    if delayed > 0:
+        messages = [message for message in messages if not isinstance(message.envelope, DelayedEnvelope)]
     queue.restore(messages, charge)
     if queue.length is not None:
         queue.length.read_back(messages)

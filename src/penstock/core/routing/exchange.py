@@ -124,6 +124,11 @@ class Bindings:
         """Return the bindings to a queue or an exchange."""
         return list(self._leading.get((kind, name), {}))
 
+    def first_to(self, kind: str, name: str, most: int) -> tuple[list[Binding], int]:
+        """Return the first bindings to a queue or an exchange, and the number of all."""
+        leading = self._leading.get((kind, name), {})
+        return list(islice(leading, most)), len(leading)
+
     def sources(self, queue: str, most: int) -> dict[Exchange, None]:
         """Return the exchanges that lead to a queue, the nearest first; at most so many bindings are looked at."""
         found: dict[Exchange, None] = {}
@@ -239,6 +244,8 @@ class Exchange:
     """True if the queues depend on each message, so that no route is cached."""
     hashed_field: Field | None = None
     """The field of messages that `match` gets in place of the routing key; None for the routing key."""
+    delays: bool = False
+    """True if the header `x-delay` delays messages."""
 
     def __init__(self, vhost: str, name: str) -> None:
         self.vhost = vhost
@@ -299,6 +306,10 @@ class Exchange:
             return self.bindings.get((kind, name, key, bytes.fromhex(digest) if digest else None))
         except ValueError:
             return None
+
+    def routing_kind(self) -> str:
+        """Return the type that decides which bindings match."""
+        return self.kind
 
     def set_arguments(self, arguments: dict[str, object]) -> None:
         """Set the arguments of a new exchange. Raises PreconditionFailed (406) for invalid ones."""

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from penstock.content.properties import BCC, CC, Properties, check_name
 from penstock.content.selector.fields import PatternsTooCostly, SelectableMessage
 from penstock.content.selector.selector import Selector
-from penstock.core.message import BccEnvelope, Envelope, Message, Origin, OriginEnvelope
+from penstock.core.message import BccEnvelope, DelayedEnvelope, Envelope, Message, Origin, OriginEnvelope
 from penstock.core.message_format import keys_in
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.urgency import URGENT_FROM
@@ -257,6 +257,19 @@ class Route:
         route.envelope.deadline = deadline
         return route
 
+    def delayed(self, due: float) -> Route:
+        """Return the same route for one message that is due at a time (monotonic seconds)."""
+        address = self.envelope
+        if isinstance(address, DelayedEnvelope):
+            address = address.plain  # The time that the message itself names is stronger than that of its exchange.
+        if address.deadline != NEVER:
+            left_s = address.deadline - due if address.deadline > due else 0.0
+            ttl_s = address.ttl_s if address.ttl_s < left_s else left_s
+            address = address.variant(address.priority, ttl_s, address.persistent)
+        route = Route(DelayedEnvelope(address, due), self.mandatory, self.copies)
+        route.set_target(self.target, self.checks_delivery_mode, self.epoch, self._era)
+        return route
+
     def _made_for(self, priority: i64, ttl_s: float, persistent: bool) -> Route:
         route = Route(self.envelope.variant(priority, ttl_s, persistent), self.mandatory)
         route.set_target(self.target, self.checks_delivery_mode, self.epoch, self._era)
@@ -370,6 +383,8 @@ class RouteLookup:
         "selects",
         "_message",
         "_origin",
+        "_late",
+        "at_once",
     )
 
     def __init__(
@@ -399,6 +414,10 @@ class RouteLookup:
         envelope = route.envelope
         self._origin: Origin | None = envelope.origin if isinstance(envelope, OriginEnvelope) else None
         """The publisher, for no-local; None if it is unknown: then no binding excludes it."""
+        self._late: set[Exchange] | None = None
+        """Exchanges that delay messages, and those reached through them; None without any."""
+        self.at_once: list[Binding] = []
+        """Bindings to queues that the message reaches without a delay, if `delays` is true."""
 
     def begin(self, exchange: Exchange) -> None:
         """Visit an exchange and all its destinations; a cycle is visited once."""
@@ -407,6 +426,10 @@ class RouteLookup:
         while at < len(self.through):
             self._lookup(self.through[at])
             at += 1
+
+    def delays(self) -> bool:
+        """Return whether an exchange on the way delays messages."""
+        return self._late is not None
 
     def work(self) -> i64:
         """Return the units of work used."""
@@ -448,6 +471,8 @@ class RouteLookup:
                 self.selects = True
         bindings = self._found
         before = len(bindings)
+        if exchange.delays:
+            self._begin_delay(exchange)
         self._match(exchange, self._key)
         if self._copies is not None:
             for key in self._copies:
@@ -456,11 +481,20 @@ class RouteLookup:
         for index in range(before, len(bindings)):
             target = bindings[index].exchange
             if target is not None:
-                self._visit(target)
+                self._visit(target, exchange)
         if len(bindings) == before and exchange.alternate is not None:
             target = self._exchanges.get(exchange.alternate)
             if target is not None:
-                self._visit(target)
+                self._visit(target, exchange)
+        if self._late is not None and exchange not in self._late:
+            self.at_once.extend(bindings[before:])
+
+    def _begin_delay(self, exchange: Exchange) -> None:
+        """Record an exchange that delays messages. All bindings found before the first one lead past it."""
+        if self._late is None:
+            self._late = set()
+            self.at_once.extend(self._found)
+        self._late.add(exchange)
 
     def _select(self, before: int) -> None:
         """Drop found bindings, from an index on, that exclude the publisher or whose selector does not match."""
@@ -494,7 +528,7 @@ class RouteLookup:
         self._left -= (most - message.work_left) * VISITS_A_UNIT
         return matches
 
-    def _visit(self, exchange: Exchange) -> None:
+    def _visit(self, exchange: Exchange, source: Exchange) -> None:
         if self._seen is None:
             self._seen = {self.through[0]: None}
         if exchange not in self._seen and not exchange.deleted:
@@ -502,3 +536,5 @@ class RouteLookup:
                 raise self._too_much(f"go through more than {HOPS_MAX} exchanges, the most")
             self._seen[exchange] = None
             self.through.append(exchange)
+            if self._late is not None and source in self._late:
+                self._late.add(exchange)

@@ -26,7 +26,10 @@ from penstock.texts import worded
 
 HASH_HEADER: Final = "hash-header"
 HASH_PROPERTY: Final = "hash-property"
-"""Arguments of an exchange by consistent hash: the header, or the property, that is hashed in place of the key."""
+HASH_ON: Final = "x-hash-on"
+"""Arguments of an exchange by consistent hash: the header, or the property, that is hashed in place of the key. LavinMQ
+calls the header x-hash-on.
+"""
 PROPERTIES: Final[dict[str, str]] = {
     "message_id": "amqp.message_id",
     "correlation_id": "amqp.correlation_id",
@@ -155,7 +158,7 @@ class ConsistentHash(Exchange):
 
     @override
     def set_arguments(self, arguments: dict[str, object]) -> None:
-        given = [name for name in (HASH_HEADER, HASH_PROPERTY) if name in arguments]
+        given = [name for name in (HASH_HEADER, HASH_ON, HASH_PROPERTY) if name in arguments]
         for name in given:
             if not isinstance(arguments[name], str):
                 raise PreconditionFailed(
@@ -163,7 +166,7 @@ class ConsistentHash(Exchange):
                 )
         if len(given) > 1:
             raise PreconditionFailed(
-                f"exchange '{self.name}': {HASH_HEADER} and {HASH_PROPERTY} exclude each other; a message has one hash"
+                f"exchange '{self.name}': {given[0]} and {given[1]} exclude each other; a message has one hash"
             )
         hashed = arguments.get(HASH_PROPERTY)
         if isinstance(hashed, str):
@@ -172,14 +175,14 @@ class ConsistentHash(Exchange):
                     f"exchange '{self.name}': {HASH_PROPERTY} is {worded(hashed)}; it is one of {', '.join(PROPERTIES)}"
                 )
             self.hashed_field = Field(PROPERTIES[hashed])
-        header = arguments.get(HASH_HEADER)
+        header = arguments.get(HASH_HEADER, arguments.get(HASH_ON))
         self._header = header if isinstance(header, str) else None
         self.by_headers = bool(given)
         super().set_arguments(arguments)
 
     @override
     def compared(self) -> tuple[str, ...]:
-        return (ALTERNATE, HASH_HEADER, HASH_PROPERTY)
+        return (ALTERNATE, HASH_HEADER, HASH_ON, HASH_PROPERTY)
 
     @override
     def check_binding(self, key: str, arguments: dict[str, object]) -> None:

@@ -260,7 +260,8 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     """
     batch = channel.get(queue, no_ack, channel.broker.now)
     if batch is None:
-        if queue.waiting() > queue.ready_queue.held_back():
+        held_by_groups = queue.grouping is not None and queue.available() > 0
+        if not held_by_groups and queue.waiting() > queue.ready_queue.held_back():
             return False
         channel.count_get_empty(queue)
         channel.send(spec.BASIC_GET_EMPTY, {})

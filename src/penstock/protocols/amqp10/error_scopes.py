@@ -15,8 +15,7 @@ from penstock.wire.amqp10.composite import Composite, composite, encode_composit
 from penstock.wire.amqp10.field_cursor import ABSENT
 from penstock.wire.amqp10.frames import HEADER_OCTETS
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.amqp10.value_reader import ValueReader
-from penstock.wire.amqp10.value_walk import UNFIT, reserved_key, text_at, value_at
+from penstock.wire.amqp10.value_walk import UNFIT, reserved_key, text_at
 from penstock.wire.amqp10.values import (
     DECODE_ERROR,
     FRAMING_ERROR,
@@ -24,7 +23,6 @@ from penstock.wire.amqp10.values import (
     NOT_IMPLEMENTED,
     CodecError,
     Symbol,
-    Typed,
 )
 
 _CODES: Final[dict[str, int]] = {FRAMING_ERROR: 501, DECODE_ERROR: 502, INVALID_FIELD: 406, NOT_IMPLEMENTED: 540}
@@ -54,28 +52,6 @@ def check_annotations(data: bytes, sections: Sections) -> None:
                 name = text_at(data, at)
                 key = "a number" if name is None else f"'{name[:KEY_LETTERS]}'"
                 raise NotImplementedHere(f'an annotation with the reserved key {key}; free ones begin with "x-"')
-
-
-DELAY: Final = b"x-opt-delivery-delay"
-DELAY_UNTIL: Final = (b"x-opt-delivery-time", b"x-opt-scheduled-enqueue-time")
-"""Annotations that ask for later delivery: a delay in milliseconds, and a time in milliseconds since 1970."""
-_OPTIONAL: Final = b"x-opt-"
-
-
-def check_delay(data: bytes, sections: Sections, now_ms: float) -> None:
-    """Refuse a message that asks for later delivery, which the broker does not support. Raises NotImplementedHere."""
-    place = sections.message_annotations
-    if place == ABSENT or data.find(_OPTIONAL, place, sections.annotations_end) < 0:
-        return
-    for key in (DELAY, *DELAY_UNTIL):
-        at = value_at(data, place, sections.end, key)
-        if at == UNFIT:
-            continue
-        value = ValueReader(data, int(at)).value()
-        number = value.value if isinstance(value, Typed) else value
-        if number is None or (isinstance(number, int) and number <= (0 if key == DELAY else now_ms)):
-            continue
-        raise NotImplementedHere(f"the annotation {key.decode()}: this broker does not delay messages")
 
 
 class MalformedMessage(MalformedPerformative):

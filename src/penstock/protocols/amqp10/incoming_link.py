@@ -32,6 +32,7 @@ from penstock.flow.level import OVERHEAD
 from penstock.flow.series import Tally
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp10.addresses import Unroutable
+from penstock.protocols.amqp10.delayed_route import delayed_route
 from penstock.protocols.amqp10.delivery_assembly import DeliveryAssembly
 from penstock.protocols.amqp10.delivery_ids import DeliveryIds
 from penstock.protocols.amqp10.delivery_outcomes import (
@@ -44,7 +45,6 @@ from penstock.protocols.amqp10.delivery_outcomes import (
 from penstock.protocols.amqp10.error_scopes import (
     MalformedMessage,
     check_annotations,
-    check_delay,
     delivery_info,
     error_composite,
 )
@@ -362,14 +362,10 @@ class IncomingLink(Link):
             check_annotations(data, sections)
             if sections.delivery_annotations != ABSENT:
                 content = data[: sections.header_end] + data[sections.annotated_at :]
-            broker = self.session.broker
-            try:
-                check_delay(data, sections, (broker.now + broker.wall_offset) * 1000)
-            except NotImplementedHere as delayed:
-                self._refuse(delivery_id, settled, delayed)
-                return
         try:
             route = self.target.route_of(content, data, sections)
+            if sections.message_annotations != ABSENT:
+                route = delayed_route(route, data, sections, self.session.broker)
         except BrokerError as refused:
             if settled and self.posting is None and isinstance(self.target, AnonymousTarget):
                 # Only a detach informs the sender (Anonymous Terminus for Message Routing 1.0, section 2.2.2).
@@ -543,9 +539,10 @@ class IncomingLink(Link):
     def _refuse(self, delivery_id: i64, settled: bool, error: BrokerError) -> None:
         """Reject a delivery that used its credit and is not published.
 
-        Raises MalformedMessage and NotImplementedHere if the delivery is settled.
+        Raises MalformedMessage, NotImplementedHere and InvalidField if the delivery is settled.
         """
-        if settled and self.posting is None and isinstance(error, (MalformedMessage, NotImplementedHere)):
+        unanswered = isinstance(error, (MalformedMessage, NotImplementedHere, InvalidField))
+        if settled and self.posting is None and unanswered:
             raise error  # Only the end of the link informs the sender.
         self.credit.spend(OVERHEAD)
         self._reject(delivery_id, settled, error)

@@ -27,6 +27,8 @@ from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.spec import UINT_MAX
 from penstock.wire.amqp10.values import UINT, ULONG, Symbol, Typed
 
+DELAYED_DELIVERY: Final = "DELAYED_DELIVERY"
+"""Capability of JMS 2, for a connection or a sender: messages may be delayed."""
 EXACT_CREDIT: Final = "penstock:exact-credit"
 """Capability of a sender's link with one target: credit ends at the stop threshold, and outcomes are not withheld."""
 MESSAGE_BYTES: Final = "penstock:message-bytes"
@@ -156,6 +158,8 @@ def sender_fields(
     Return the fields of the broker's attach that describe the lane and credit. Raises BrokerError.
     """
     fields = attach_fields(credit)
+    if DELAYED_DELIVERY in attach.texts("desired_capabilities"):
+        fields["offered_capabilities"] = [*([EXACT_CREDIT] if credit.exact else []), DELAYED_DELIVERY]
     request = _request(link_properties(attach))
     if request is not None:
         lane = _begin(session, credit.producer, frame_octets, request)

@@ -254,6 +254,8 @@ _INDEXES: Final[list[int]] = [
 class SelectableAmqp10(SelectableMessage):
     """The last opened message. One object serves all messages of a format, one after the other."""
 
+    has_groups = True
+
     def __init__(self) -> None:
         self._content: bytes = b""
         self._sections = Sections()

@@ -9,7 +9,7 @@ from penstock.connections.peer import CONNECTION_NAME
 from penstock.core.broker import Broker
 from penstock.core.vhost import VirtualHost
 from penstock.protocols.amqp10.endpoint import CAPABILITY, DETECTION, Endpoint
-from penstock.protocols.amqp10.link_credit import plain_properties
+from penstock.protocols.amqp10.link_credit import DELAYED_DELIVERY, plain_properties
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.frames import frame
 from penstock.wire.amqp10.spec import (
@@ -23,7 +23,7 @@ EMPTY_FRAME: Final = frame(0)
 PEER_TIMEOUT_MIN_S: Final = 0.1
 """Shortest idle-time-out of a peer that is honoured: an empty frame every 50 ms."""
 VHOST_PREFIX: Final = "vhost:"
-CAPABILITIES: Final = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY", "SHARED-SUBS", CAPABILITY)
+CAPABILITIES: Final = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY", "SHARED-SUBS", DELAYED_DELIVERY, CAPABILITY)
 """Offered capabilities.
 
 Links to the management node are paired (AMQP Request-Response Messaging with Link Pairing 1.0). A target without an

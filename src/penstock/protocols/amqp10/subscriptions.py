@@ -216,4 +216,4 @@ def _binding_key(exchange: Exchange, node: Node, filters: SourceFilters) -> str:
         return node.key
     if filters.binding_key is not None:
         return filters.binding_key
-    return "#" if exchange.kind == "topic" else ""
+    return "#" if exchange.routing_kind() == "topic" else ""

@@ -199,6 +199,11 @@ class Publisher091(PublisherCore):
         terms, channel = self.terms, self.channel
         assert channel is not None
         properties = message.properties
+        if message.delay is not None:
+            raise ValueError(
+                "a message with a delay needs AMQP 1.0; over AMQP 0-9-1 publish to an exchange of type "
+                "x-delayed-message, with the milliseconds in the header x-delay"
+            )
         if properties.delivery_mode is None and terms.durable:
             properties = properties.copy()
             properties.delivery_mode = 2

@@ -47,6 +47,9 @@ from penstock.wire.sasl import SaslError, plain_response
 CHALLENGES_MOST: Final = 8
 """Most challenges of a login; no supported mechanism has more than two."""
 
+DELAYED_DELIVERY: Final = "DELAYED_DELIVERY"
+"""Capability of brokers that deliver messages after a delay (JMS 2)."""
+
 
 class Login:
     """One login; `error` is the reason of a failure."""
@@ -251,6 +254,7 @@ class Engine10(Engine):
             for key, value in open.mapping("properties").items()
             if isinstance(key, Symbol)
         }
+        self.delays = DELAYED_DELIVERY in open.texts("offered_capabilities")
         self.sessions.limit(open.number("channel_max", CHANNEL_MAX), open.number("max_frame_size", FRAME_MAX))
         self.heart.start(max(open.number("idle_time_out", 0), 0) / 1000, self.terms.heartbeat * 2)
         if Symbol("amqp:connection-establishment-failed") in open.mapping("properties"):

@@ -228,6 +228,8 @@ class Publisher10(PublisherCore):
     @override
     def write_message(self, message: Message) -> None:
         properties = message.properties
+        if message.delay is not None and not self.engine.delays:
+            raise ValueError(f"a message with a delay: {self.engine.broker_name()} does not offer delayed delivery")
         if properties.delivery_mode is None:
             properties = properties.copy()
             properties.delivery_mode = 2 if self.terms.durable else 1

@@ -9,6 +9,7 @@ import { grid } from "../table.js";
 import { line, relief, sentences, whyGate, whyQueue } from "../why.js";
 import { age, flat, gateText } from "./queues.js";
 import { inEffect, settingsTable } from "./settings.js";
+import { transfers } from "./transfer.js";
 
 const EVERY_MS = 2000;
 const KEPT = 1800;
@@ -189,7 +190,8 @@ class QueuePage {
       h("form", { onsubmit: publish }, h("fieldset", {}, h("legend", {}, "Publish by hand"),
         field("Routing key", key), field("Body", payload), field("Persistent", durable), h("button", { type: "submit", class: "main" }, "Publish"))),
       h("form", { onsubmit: take }, h("fieldset", {}, h("legend", {}, "Get by hand"),
-        h("div", { class: "row" }, field("How many", many), field("Then", mode), h("button", { type: "submit", class: "main" }, "Get")), got)));
+        h("div", { class: "row" }, field("How many", many), field("Then", mode), h("button", { type: "submit", class: "main" }, "Get")), got)),
+      transfers(this.vhost, this.name, () => this.load(), () => this.left));
   }
 
   changes() {
