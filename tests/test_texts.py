@@ -21,6 +21,7 @@ from penstock.texts import (
     nearest,
     printable,
     printable_json,
+    rounded_bytes,
     shown_age,
     shown_bytes,
     shown_capacity,
@@ -124,6 +125,13 @@ def test_counts_capacities_and_percentages_are_for_people() -> None:
 )
 def test_age_has_the_two_largest_units(seconds: float | None, shown: str) -> None:
     assert shown_age(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("octets", "shown"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 << 20, "5.0 MiB"), (3 << 40, "3.0 TiB")]
+)
+def test_rounded_bytes_have_a_unit(octets: int, shown: str) -> None:
+    assert rounded_bytes(octets) == shown
 
 
 WORDS: dict[str, object] = {

@@ -182,6 +182,15 @@ def shown_bytes(number: int) -> str:
     return f"{number} bytes"
 
 
+def rounded_bytes(octets: float) -> str:
+    """Return a number of bytes with one decimal: 12 B, 3.4 KiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(octets) < 1024:
+            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
+        octets /= 1024
+    return f"{octets:.1f} TiB"
+
+
 def shown_time(milliseconds: float) -> str:
     """Return a time in the largest unit that divides it: 30 min."""
     for size, name in SHOWN_TIMES:

@@ -27,13 +27,6 @@ def test_spark_is_from_nothing_to_the_most_and_has_gaps() -> None:
     assert top_view.spark([]) == ""
 
 
-@pytest.mark.parametrize(
-    ("octets", "shown"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 << 20, "5.0 MiB"), (3 << 40, "3.0 TiB")]
-)
-def test_size_has_a_unit(octets: int, shown: str) -> None:
-    assert top_view.size(octets) == shown
-
-
 def item(**changed: Any) -> dict[str, Any]:
     own = {
         "depth": {"messages": 1200, "bytes": 2048},

@@ -60,7 +60,7 @@ def test_queue_without_anything_says_so() -> None:
     lines = lines_of("queues", queue_answer())
     assert lines[0] == "queue q in virtual host /: quorum, durable, auto-delete, policy short"
     assert labels(lines[1:]) == ["gate", "depth", "oldest", "rates", "why", "settings", "consumers", "bindings"]
-    assert "depth       0 messages: 0 ready, 0 unacknowledged, 7 on the disk; 0 bytes" in lines
+    assert "depth       0 messages: 0 ready, 0 unacknowledged, 7 on the disk; 0 B" in lines
     assert "rates       in 0.0/s, out 0.0/s, 3 expired" in lines
     assert "settings    all by default; `penstock queues show q` shows these" in lines
 

@@ -12,7 +12,7 @@ from penstock.cli.messages import Bodies, Queue, Shown
 from penstock.cli.parameters import Url, command, option
 from penstock.cli.progress import Progress
 from penstock.settings.kind import BYTES, whole
-from penstock.texts import shown_age, shown_bytes
+from penstock.texts import rounded_bytes, shown_age
 
 LIMIT: Final = 100
 """Messages that are shown by default."""
@@ -75,7 +75,7 @@ def _cells(rows: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
         holder = row["holder"] or ""
         if holder and row["consumer"]:
             holder += f" {row['consumer']}"
-        size = shown_bytes(row["payload_bytes"])
+        size = rounded_bytes(row["payload_bytes"])
         origin = (row["exchange"], row["routing_key"])
         yield (f"{row['position']}", row["state"], shown_age(row["age_s"]), size, *origin, holder, _beginning(row))
 

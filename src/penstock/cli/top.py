@@ -17,7 +17,7 @@ from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Feed, say, say_json
 from penstock.cli.parameters import Url, command, option
 from penstock.errors import ConfigError, PenstockError
 from penstock.settings.kind import seconds_from, whole
-from penstock.texts import counted, printable, road_text, shown_age, shown_capacity, shown_percent
+from penstock.texts import counted, printable, road_text, rounded_bytes, shown_age, shown_capacity, shown_percent
 
 INTERVAL_S: Final = 1.0
 """Seconds between two pictures."""
@@ -170,7 +170,7 @@ def _line(item: dict[str, Any]) -> str:
     parts = [
         datetime.now().astimezone().strftime("%H:%M:%S"),
         counted(own["depth"]["messages"], "message"),
-        top_view.size(own["depth"]["bytes"]),
+        rounded_bytes(own["depth"]["bytes"]),
         f"{shown_percent(own['fill_percent'])} full",
         *([] if came is None else [f"in {came:,.1f}/s"]),
         *([] if went is None else [f"out {went:,.1f}/s"]),
@@ -221,7 +221,7 @@ class Lines:
             state += f" for {shown_age(road['closed_for_s'])}"
         found = [
             printable(
-                f"{item['name']}: {counted(depth['messages'], 'message')}, {top_view.size(depth['bytes'])} of "
+                f"{item['name']}: {counted(depth['messages'], 'message')}, {rounded_bytes(depth['bytes'])} of "
                 f"{shown_capacity(capacity)} ({shown_percent(own['fill_percent'])}), {state}, "
                 f"{counted(road['blocked'], 'producer')} blocked, {counted(item['consumers'], 'consumer')}"
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from penstock.texts import counted, printable, road_text, shown_age
+from penstock.texts import counted, printable, road_text, rounded_bytes, shown_age
 
 Item = dict[str, Any]
 Row = tuple[str, ...]
@@ -40,15 +40,6 @@ EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 GATES_SHOWN: Final = 4
 """Most closed gates above the queues; further gates are counted."""
-
-
-def size(octets: float) -> str:
-    """Return a number of bytes as text: 12 B, 3.4 KiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(octets) < 1024:
-            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
-        octets /= 1024
-    return f"{octets:.1f} TiB"
 
 
 def bar(percent: float | None, cells: int = BAR_CELLS) -> str:
@@ -108,7 +99,7 @@ def cells_of(item: Item, everywhere: bool) -> Row:
         f"{depth['messages']:,}",
         shown_age(own.get("oldest_s")),
         f"{item['messages_unacknowledged']:,}",
-        size(depth["bytes"]),
+        rounded_bytes(depth["bytes"]),
         "-" if came is None else f"{came:,.1f}",
         "-" if went is None else f"{went:,.1f}",
         f"{item['consumers']:,}",
@@ -166,7 +157,7 @@ def headline(top: Item) -> str:
         f"penstock {top['version']}, vhost {printable(top['vhost'])}: {counted(top['connections'], 'connection')}, "
         f"{counted(sums['queues'], 'queue')} ({sums['gates_closed']:,} closed), "
         f"{counted(sums['messages'], 'message')} ({sums['messages_unacknowledged']:,} unacknowledged), "
-        f"{size(sums['bytes'])}{flow}; longest turn {turn:.1f} ms"
+        f"{rounded_bytes(sums['bytes'])}{flow}; longest turn {turn:.1f} ms"
     )
 
 

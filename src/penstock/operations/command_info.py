@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from penstock.operations.command import BROKER, VHOST, Answer, Command, Field, Given, Item, setting_value
-from penstock.texts import counted, road_text, shown_age, shown_bytes, shown_capacity, shown_percent
+from penstock.texts import counted, road_text, rounded_bytes, shown_age, shown_capacity, shown_percent
 
 LABEL_CELLS: Final = 12
 """Width of the labels."""
@@ -66,8 +66,10 @@ def _queue(given: Given, answer: Answer) -> Iterable[str]:
     depth += f"{row['messages_unacknowledged']:,} unacknowledged"
     if row["messages_paged_out"]:
         depth += f", {row['messages_paged_out']:,} on the disk"
-    depth += f"; {shown_bytes(own['depth']['bytes'])}"
-    capacity = f"{shown_percent(own['fill_percent'])} of {shown_capacity(own['capacity'])}"
+    depth += f"; {rounded_bytes(own['depth']['bytes'])}"
+    capacity = shown_capacity(own["capacity"])
+    if own["fill_percent"] is not None:
+        capacity = f"{shown_percent(own['fill_percent'])} of {capacity}"
     yield from _labelled("depth", [depth, f"{capacity}; overflow {own['overflow']}"])
     yield from _labelled("oldest", [shown_age(own["oldest_s"])])
     rates = f"in {_rate(own['rates']['publish'])}, out {_rate(own['rates']['deliver_get'])}"
@@ -133,7 +135,7 @@ def _connection(given: Given, answer: Answer) -> Iterable[str]:
     yield f"connection {row['penstock']['label']}: {row['protocol']}, {row['state']}"
     yield from _labelled("user", [f"{row['user']} in virtual host {row['vhost']}"])
     yield from _labelled("client", [f"{product or 'unknown'} at {row['peer_host']}:{row['peer_port']}"])
-    rates = [f"{shown_bytes(round(row[f'{name}_details']['rate']))}/s" for name in ("recv_oct", "send_oct")]
+    rates = [f"{rounded_bytes(row[f'{name}_details']['rate'])}/s" for name in ("recv_oct", "send_oct")]
     yield from _labelled("rates", [f"in {rates[0]}, out {rates[1]}"])
     held = row["penstock"]["held"]["messages"]
     if held:

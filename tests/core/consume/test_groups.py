@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.content.properties import Properties
-from penstock.core.consume import groups as module
 from penstock.core.consume.consumer import UNMATCHED
-from penstock.core.consume.groups import MessageGroups
+from penstock.core.consume.groups import KEY_MAX, MessageGroups
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.scan import SLICE
 from penstock.core.message import Envelope
@@ -256,9 +255,9 @@ def test_walk_reads_each_message_once_and_in_slices() -> None:
     assert bench.broker.work.done - before < SLICE, "no consumer reads the waiting messages again"
 
 
-def test_waiting_messages_are_bounded_and_the_walk_goes_on_when_fewer_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAITING_MAX", 20)
+def test_waiting_messages_are_bounded_and_the_walk_goes_on_when_fewer_wait() -> None:
     bench = a_bench(*["red"] * 30, "blue")
+    groups_in(bench).most = 20
     first = bench.attach("a", credit=1)
     other = bench.attach("b")
     bench.deliver()
@@ -271,9 +270,9 @@ def test_waiting_messages_are_bounded_and_the_walk_goes_on_when_fewer_wait(monke
     assert bench.got["b"] == [31]
 
 
-def test_walk_at_the_bound_begins_again_when_waiting_messages_have_expired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAITING_MAX", 20)
+def test_walk_at_the_bound_begins_again_when_waiting_messages_have_expired() -> None:
     bench = a_bench(*["red"] * 30, "blue")
+    groups_in(bench).most = 20
     bench.attach("a", credit=1)
     bench.attach("b")
     bench.deliver()
@@ -304,7 +303,7 @@ def test_long_group_is_remembered_by_a_digest() -> None:
     bench.attach("b")
     bench.deliver()
     assert bench.got == {"a": [1], "b": [3]}
-    assert max(map(len, groups_in(bench)._groups)) <= module.KEY_MAX
+    assert max(map(len, groups_in(bench)._groups)) <= KEY_MAX
 
 
 @pytest.mark.parametrize(

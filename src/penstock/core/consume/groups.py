@@ -167,6 +167,8 @@ class MessageGroups(GroupTaker):
         """Sequence up to which the walk has read every message."""
         self.waiting: i64 = 0
         """Number of sequences in groups and in `_returned`."""
+        self.most: i64 = WAITING_MAX
+        """Most waiting messages."""
         self._gone: i64 = 0
         """Number of messages that have left since the last `_review`, while as many as possible wait."""
         self.version: i64 = 0
@@ -315,7 +317,7 @@ class MessageGroups(GroupTaker):
                 return None
         while work.done < until and not line.reach(self._walked):
             work.done += REACH_WORK
-        while work.done < until and self.waiting < WAITING_MAX:
+        while work.done < until and self.waiting < self.most:
             message = line.step()
             if message is None:
                 return None
@@ -402,7 +404,7 @@ class MessageGroups(GroupTaker):
                 group = self._retrying.pop(int(message.sequence), None)
                 if group is not None:
                     self._end_retry(group)
-        if self.waiting >= WAITING_MAX:
+        if self.waiting >= self.most:
             self._gone += len(messages)
             if self._gone > self.waiting // 4:
                 self._review()
@@ -470,7 +472,7 @@ class MessageGroups(GroupTaker):
         if tried != self.version and (self._free or consumer in self._held):
             return True
         line = self._line
-        if line is None or self.waiting >= WAITING_MAX:
+        if line is None or self.waiting >= self.most:
             return False
         return len(line.ready) > 0 or len(line.returned) > 0 or line.last() > self._walked
 
@@ -490,7 +492,7 @@ class MessageGroups(GroupTaker):
                 most = group
         count = f"{int(self.waiting):,} messages wait for their groups, which other consumers hold"
         stopped = ""
-        if self.waiting >= WAITING_MAX:
+        if self.waiting >= self.most:
             stopped = f"; these are the most, and later messages of all groups wait as well (group-by={self.name})"
         if most is None or most.holder is None or not most.waiting:
             return f"{count}{stopped}"

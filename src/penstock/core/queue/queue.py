@@ -200,7 +200,7 @@ class Queue(GateOwner):
 
     def takes_delayed(self, charge: i64) -> bool:
         """Return whether an admitted message may be delayed: a queue that pages needs memory for it."""
-        return self.pager is None or self.deleted or self.fits(charge)
+        return self.pager is None or self.deleted or self.has_memory_for(1, charge)
 
     def takes_at_once(self, charge: i64) -> bool:
         """Return whether a message crosses no limit of the fast path."""
