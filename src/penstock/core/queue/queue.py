@@ -443,6 +443,10 @@ class Queue(GateOwner):
         if self.recheck_on_settle:
             self.update_gate(now)
 
+    def withdraw(self, messages: i64, bytes: i64, now: float) -> None:
+        """Remove messages that no consumer has from the depth."""
+        self.settle(messages, bytes, now)
+
     def unacked(self, messages: i64, bytes: i64) -> None:
         """Count unacknowledged messages: delivered ones, or (negative) requeued ones."""
         self.unacked_messages += messages
@@ -580,7 +584,7 @@ class Queue(GateOwner):
         paged: i64 = 0 if self.pager is None else self.pager.clear()
         self.settled += paged
         self.counters.own().withdrawn += messages + paged
-        self.settle(messages, size, now)
+        self.withdraw(messages, size, now)
         if self.pager is not None:
             self.update_gate(now)
         if self.storage is not None:
