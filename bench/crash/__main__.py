@@ -101,6 +101,7 @@ def totals(rounds: Rounds, failed: list[tuple[int, list[Violation]]], seconds: f
         ("moved or redriven", f"{counts['transferred']:,} by jobs that were answered; {counts['transferred, found']:,} "
                               "found in the other queue"),
         ("paged", f"{counts['paged']:,} on the disk only after restarts"),
+        ("streams", f"{counts['in streams']:,} messages read again after restarts"),
         ("restart", f"median {statistics.median(restarts):.2f} s, longest {max(restarts):.2f} s"),
     ]  # fmt: skip
     width = max(len(name) for name, _ in lines)

@@ -17,6 +17,7 @@ from bench.crash.history import ANSWERS, Copy, History, Violation
 from bench.crash.judge import Found, Judge, Verdict, carry_on
 from bench.crash.parties import Consumer, Lagging, Party, Publisher, Subscriber, Transacting
 from bench.crash.promises import Promises
+from bench.crash.streams import Ledger, Ledgers, appending, check_streams
 from bench.crash.target import Target
 from bench.crash.topology import (
     AGAIN,
@@ -34,6 +35,7 @@ from bench.crash.topology import (
     PURGED,
     READ,
     ROADS,
+    STREAMS,
     SUBSCRIPTION,
     TIMED,
     TIMED_MS,
@@ -100,7 +102,13 @@ def plan_of(seed: int, number: int) -> tuple[Plan, random.Random]:
 
 
 def parties(
-    name: str, port: int, history: History, chance: random.Random, cursors: Cursors, amqp10: float = 0.0
+    name: str,
+    port: int,
+    history: History,
+    chance: random.Random,
+    cursors: Cursors,
+    amqp10: float = 0.0,
+    streams: Ledgers | None = None,
 ) -> list[Party]:
     """Return the clients of a load, not yet started; what RabbitMQ does not know only where there are cursors.
 
@@ -133,6 +141,7 @@ def parties(
     if cursors:
         found += transferring(place, chance)
         found += delaying(place, chance)
+    found += appending(place, chance, streams or {})
     if amqp10 > 0:
         if READ in cursors and chance.random() < 0.6:
             found += subscribing(place, chance)
@@ -227,6 +236,7 @@ class Rounds:
         self.history = History(target.promises)
         cursors = [Cursor(READ), Cursor(PAGED_READ, pages=True)] if target.ours else []
         self.cursors: Cursors = {cursor.queue: cursor for cursor in cursors}
+        self.streams: Ledgers = {name: Ledger() for name in STREAMS} if target.ours else {}
         self._port = 0
 
     def run(self, number: int) -> list[Violation]:
@@ -274,6 +284,7 @@ class Rounds:
         history = self.history
         if reader is not None:
             self.counts["paged"] += reader.paged()
+        self.counts["in streams"] += check_streams(self._port, history, self.streams)
         witness.check_things()
         declared = drained(self.target.ours)
         subscribed = self.target.ours and witness.has(SUBSCRIPTION)
@@ -302,7 +313,7 @@ class Rounds:
         return violations
 
     def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:
-        clients = parties(name, self._port, self.history, chance, self.cursors, self.amqp10)
+        clients = parties(name, self._port, self.history, chance, self.cursors, self.amqp10, self.streams)
         self.counts["clients"] += len(clients)
         self.counts["clients of AMQP 1.0"] += sum(issubclass(client.link_type, Link10) for client in clients)
         begun = time.monotonic()

@@ -69,7 +69,12 @@ SUBSCRIPTION = f"amq.subscription.{LOCAL_CONTAINER}.{LOCAL_LINK}"
 """Queue of the durable subscription with no-local, which a client of AMQP 1.0 has."""
 LOCAL: dict[str, dict[str, object]] = {OTHERS: {}}
 """Of Penstock only."""
-ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS | DELAYED
+STREAMS: dict[str, dict[str, object]] = {
+    "stream.kept": {"x-queue-type": "stream"},
+    "stream.trimmed": {"x-queue-type": "stream", "x-max-length-bytes": 600_000},
+}
+"""Of Penstock only: a stream that keeps everything, and one whose oldest segments go."""
+ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS | DELAYED | STREAMS
 WORK = [name for name in QUEUES if name.startswith(("work", "fan", "topic"))]
 """Those that consumers take from."""
 PAGED_WORK = [name for name in PAGING if name not in (PAGED_PURGED, PAGED_MORTAL)]

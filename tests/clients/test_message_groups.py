@@ -93,6 +93,8 @@ def test_group_of_a_lost_connection_is_delivered_again_in_order(
     second.synchronize()
     assert second.got == []
     lost._impl._transport._sock.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        lost.process_data_events(PATIENCE)
     eventually(lambda: connection.process_data_events(0) or len(second.got) == 10, "the whole group")
     assert second.all == [f"a-{number}" for number in range(10)]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pika
 import pytest
 
+from penstock.client.errors import ControlError
 from penstock.sync import connect
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.disk_brokers import kept
@@ -136,3 +137,33 @@ def test_broker_stops_while_a_job_is_held(tmp_path: Path) -> None:
         assert broker.stop() == 0
     with kept(tmp_path) as broker:
         assert (broker.depth("a"), broker.depth("b")) == (3, 2)
+
+
+def test_stream_is_a_target_and_is_copied_but_nothing_leaves_it(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker:
+        with channel_of(broker, confirms=True) as channel:
+            for queue in ("a", "b"):
+                channel.queue_declare(queue, durable=True)
+            channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
+            for number in range(50):
+                channel.basic_publish("", "a", b"%d" % number, pika.BasicProperties(delivery_mode=2))
+        with connect(broker.url, protocol="amqp091") as control:
+            assert control.move_messages("a", "log")["moved"] == 50
+            with pytest.raises(ControlError, match="no message leaves queue 'log', a stream: copy its messages"):
+                control.move_messages("log", "b")
+            assert control.copy_messages("log", "b")["copied"] == 50
+        with channel_of(broker) as channel:
+            found = [channel.basic_get("b", auto_ack=True)[2] for _ in range(50)]
+        assert found == [b"%d" % number for number in range(50)]
+
+
+def test_move_from_a_quorum_queue_takes_urgent_messages_first(broker: BrokerProcess) -> None:
+    with channel_of(broker, confirms=True) as channel:
+        channel.queue_declare("a", durable=True, arguments={"x-queue-type": "quorum"})
+        channel.queue_declare("b")
+        for number, priority in enumerate((0, 9, 0, 9)):
+            channel.basic_publish("", "a", b"%d" % number, pika.BasicProperties(priority=priority))
+        with connect(broker.url, protocol="amqp091") as control:
+            assert control.move_messages("a", "b")["moved"] == 4
+        found = [channel.basic_get("b", auto_ack=True)[2] for _ in range(4)]
+    assert found == [b"1", b"3", b"0", b"2"]

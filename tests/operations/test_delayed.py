@@ -54,7 +54,7 @@ def test_queue_without_delayed_messages_has_an_empty_list(driver: BrokerDriver) 
     assert Asker(driver).ask("message.delayed", queue="q") == {"messages": [], "total": 0}
 
 
-def test_one_message_is_sent_now_and_another_cancelled(driver: BrokerDriver) -> None:
+def test_message_is_sent_now_and_another_cancelled(driver: BrokerDriver) -> None:
     queue = delayed(driver, 90, 30, 60)
     asker = Asker(driver)
     assert asker.ask("message.send-now", queue="q", id="d1") == {"queue": "q", "messages": 1, "left": 2}
@@ -63,7 +63,7 @@ def test_one_message_is_sent_now_and_another_cancelled(driver: BrokerDriver) -> 
     assert (int(queue.messages), int(queue.delayed_messages)) == (2, 1)
 
 
-def test_all_messages_are_sent_now_in_the_order_of_due_times(driver: BrokerDriver) -> None:
+def test_send_now_of_all_messages_follows_the_order_of_due_times(driver: BrokerDriver) -> None:
     delays = [60 + number * 37 % 101 for number in range(3 * ACTED_AT_ONCE)]
     queue = delayed(driver, *delays)
     answer = Asker(driver).ask("message.send-now", queue="q", id="all")
@@ -71,7 +71,7 @@ def test_all_messages_are_sent_now_in_the_order_of_due_times(driver: BrokerDrive
     assert [int(body) for body in bodies(queue)] == sorted(delays)
 
 
-def test_all_messages_are_cancelled_without_dead_letters(driver: BrokerDriver) -> None:
+def test_cancellation_of_all_messages_makes_no_dead_letters(driver: BrokerDriver) -> None:
     queue = delayed(driver, *[60] * (2 * ACTED_AT_ONCE + 1))
     answer = Asker(driver).ask("message.cancel", queue="q", id="all")
     assert (answer["messages"], answer["left"]) == (2 * ACTED_AT_ONCE + 1, 0)

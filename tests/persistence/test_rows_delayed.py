@@ -13,6 +13,7 @@ from penstock.core.journal.journal import Journal
 from penstock.core.message import DelayedEnvelope
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.unit_of_work import Transaction
 from penstock.core.queue.delays import FIRST_NUMBER, delays_of
 from penstock.core.settings.limits import Defaults
 from tests.profiles import examples
@@ -245,6 +246,67 @@ def test_cancelled_and_purged_delayed_messages_leave_the_store() -> None:
     life.write()
     assert not shelf.rows
     assert int(Life(shelf).queue.messages) == 0
+
+
+def paging() -> Life:
+    """Return a life whose queue pages beyond three messages."""
+    return Life(Shelf(), overflow="page", capacity_messages=3)
+
+
+def test_queue_that_pages_refuses_delayed_messages_beyond_its_memory() -> None:
+    life = paging()
+    for number in range(5):
+        life.publish(b"%d" % number, 1)
+    life.write()
+    outcomes = sorted((int(each.first), int(each.last), each.confirmed) for each in life.producer.confirms.take())
+    assert outcomes == [(1, 3, True), (4, 4, False), (5, 5, False)]
+    assert int(life.queue.delayed_messages) == 3
+    assert life.queue.pager is not None
+    assert int(life.queue.pager.messages) == 0
+
+
+def test_due_messages_of_a_queue_that_pages_go_behind_the_pages() -> None:
+    life = paging()
+    for number in range(2):
+        life.publish(b"late %d" % number, 1)
+    for number in range(4):
+        life.producer.publish(resolve(life.vhost, "", "q").persistent(), b"%d" % number, CHARGE)
+    life.write()
+    life.at(102.0)
+    life.write()
+    assert life.ready() == [b"0", b"1", b"2"]
+    assert life.queue.pager is not None
+    assert int(life.queue.pager.messages) == 3
+    assert (int(life.queue.delayed_messages), int(life.queue.depth_messages())) == (0, 6)
+
+
+def test_commit_of_too_many_delayed_messages_to_a_queue_that_pages_is_refused() -> None:
+    life = paging()
+    transaction = Transaction(Session(), life.producer)
+    route = resolve(life.vhost, "", "q").persistent()
+    for number in range(4):
+        life.producer.publish(route.delayed(101.0), b"%d" % number, CHARGE)
+    transaction.commit()
+    life.at(100.1)
+    life.write()
+    assert int(life.queue.depth_messages()) == 0
+    assert not any(each.confirmed for each in life.producer.confirms.take())
+
+
+def test_purge_of_many_delayed_messages_ends_in_slices() -> None:
+    shelf = Shelf()
+    life = Life(shelf)
+    for number in range(1500):
+        life.publish(b"%d" % number, 60)
+    life.write()
+    assert life.queue.purge(100.0, at_once=0) == 1500
+    assert int(life.queue.messages) == 0
+    assert life.journal.rows
+    while life.broker.turns.chores.pending():
+        life.at(life.broker.now + 0.01)
+    for _ in range(3):
+        life.write()
+    assert not shelf.rows
 
 
 class Lives(RuleBasedStateMachine):

@@ -11,7 +11,6 @@ from typing import Final
 import pytest
 
 from penstock.core.queue.types import read_features
-from penstock.core.routing.spread import HASH_HEADER, HASH_ON, HASH_PROPERTY
 from penstock.core.settings.policies import ALTERNATE
 from penstock.core.settings.policy_reader import read_policy
 from penstock.errors import PreconditionFailed
@@ -178,8 +177,7 @@ def of_consumer(arguments: dict[str, object]) -> tuple[bool, list[str]]:
 
 def of_exchange(arguments: dict[str, object]) -> tuple[bool, list[str]]:
     check_exchange_arguments("e", arguments)
-    effect = not {ALTERNATE, HASH_HEADER, HASH_ON, HASH_PROPERTY}.isdisjoint(arguments)
-    return effect, in_exchange(arguments)
+    return ALTERNATE in arguments, in_exchange(arguments)
 
 
 def of_policy(definition: dict[str, object]) -> tuple[bool, list[str]]:

@@ -11,6 +11,7 @@ from penstock.settings.without_effect import (
     OF_EXCHANGES,
     OF_QUEUES,
     OF_STREAMS,
+    READ_BY,
     SINGLE_ACTIVE,
     STREAM_PRIORITY,
     in_consumer,
@@ -53,6 +54,12 @@ def test_argument_of_an_exchange_without_effect_is_taken_and_named(name: str) ->
     check_exchange_arguments("e", {name: 5})
     (sentence,) = in_exchange({name: 5, "alternate-exchange": "a", "colour": "red"})
     assert sentence == f"argument {name} of an exchange has no effect: {OF_EXCHANGES[name]}"
+
+
+@pytest.mark.parametrize(("kind", "names"), READ_BY.items())
+def test_argument_of_an_exchange_is_not_named_for_the_types_that_read_it(kind: str, names: tuple[str, ...]) -> None:
+    assert in_exchange(names, kind) == []
+    assert len(in_exchange(names, "topic")) == len(names)
 
 
 def test_priority_of_a_consumer_is_named_beside_a_single_active_one() -> None:

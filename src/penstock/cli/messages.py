@@ -47,6 +47,9 @@ SHOWN_MOST = 1000
 """Most messages that `consume` shows without --ack: they stay unacknowledged until the command ends."""
 EXCHANGE: Final = "Publish to this exchange; default: the default exchange, where KEY is a queue name."
 TIMEOUT: Final = "Give up after S seconds without any confirm; default: wait for ever."
+OWN_PROPERTIES: Final = (
+    "--json reads messages with their properties: leave --whole, --content-type, --header and --delay out"
+)
 NOTICE: Final = "Say each S seconds by how long a message is delayed, and why; 0: never."
 STOP: Final = "Stop after this number of messages."
 AT_MOST: Final = "Print at most this number of messages."
@@ -95,11 +98,10 @@ def publish(
     with interruptible():
         if bodies and (file is not None or whole):
             raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
-        _check_lines(as_json and not bodies, whole, to_origin, content_type or headers or delay is not None)
+        _check_lines(as_json and not bodies, whole, to_origin, content_type or headers or delay)
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
         result = SendResult()
-        protocol = {} if delay is None else {"protocol": "amqp10"}
-        with control_session(url, **protocol) as connection:
+        with control_session(url, **({} if delay is None else {"protocol": "amqp10"})) as connection:
             publisher = connection.publisher(
                 exchange=exchange, routing_key=key, durable=persistent, flow_control_wait_notify_period=QUIET_S
             )
@@ -135,9 +137,7 @@ def _send_lines(sending: Sending, file: Path | None, persistent: bool, to_origin
 def _check_lines(are_lines: bool, whole: bool, to_origin: bool, more: object) -> None:
     """Raise ConfigError for options that do not go together: a line of JSON has properties of its own."""
     if are_lines and (whole or more):
-        raise ConfigError(
-            "--json reads messages with their properties: leave out --whole, --content-type, --header and --delay"
-        )
+        raise ConfigError(OWN_PROPERTIES)
     if to_origin and not are_lines:
         raise ConfigError("--to-origin is for messages of --json, which have an exchange and a routing key")
 

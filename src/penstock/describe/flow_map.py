@@ -346,7 +346,7 @@ class MapRows:
                 **own,
                 "bytes": int(queue.measure().bytes),
                 "unacknowledged": listed_unacknowledged(queue),
-                "paged": 0 if queue.pager is None else int(queue.pager.messages),
+                "paged": 0 if queue.pager is None or queue.pager.retains else int(queue.pager.messages),
                 "in_rate": round(in_rate, 1),
                 "out_rate": round(out_rate, 1),
                 "gate": _gate_id(queue.gate),

@@ -16,13 +16,13 @@ def log_in(queue: Queue) -> StreamLog | None:
 def listed_messages(queue: Queue) -> int:
     """Return the messages in lists: the depth, or all retained messages of a stream (as in RabbitMQ)."""
     log = log_in(queue)
-    return int(queue.depth_messages() if log is None else log.messages)
+    return int(queue.depth_messages() if log is None else log.messages + queue.messages)
 
 
 def listed_bytes(queue: Queue) -> int:
     """Return the bytes of these messages, as the limits of the queue count them."""
     log = log_in(queue)
-    return int(queue.measure().bytes if log is None else log.bytes)
+    return int(queue.measure().bytes if log is None else log.bytes + queue.bytes)
 
 
 def listed_unacknowledged(queue: Queue) -> int:

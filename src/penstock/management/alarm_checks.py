@@ -67,7 +67,7 @@ class AlarmThresholds:
         """The space in percent of the file system, if it was set as a percentage."""
         low = values.get("alarm-disk-low")
         if low is None:
-            self.disk_percent = 5.0
+            self.disk_percent = float(str(ALARM_DEFAULTS["alarm-disk-low"]).removesuffix("%"))
         elif low.text == "%":
             self.disk_percent = low.real
         elif not low.none:

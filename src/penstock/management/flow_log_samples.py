@@ -186,7 +186,7 @@ class Sampler:
         gate, counters, now = queue.gate, queue.counters, self.broker.now
         record = record_of_gate("depth", gate, now, self._wall_offset)
         record.update(amounts(queue.depth_messages(), queue.depth_bytes()))
-        if queue.pager is not None:
+        if queue.pager is not None and not queue.pager.retains:
             record.update({"paged_messages": int(queue.pager.messages), "paged_bytes": int(queue.pager.bytes)})
         record.update({"unacknowledged": int(queue.unacked_messages), "open": gate.open, "blocked": len(gate.blocked)})
         if gate.blocked:

@@ -183,7 +183,7 @@ FREE: Final = Number("bytes", none=NUMBER_MAX, also="1% to 100% of the file syst
 SWITCH: Final = Flag(values="`true`, `false`")
 NAME: Final = Text(0, NAME_MAX, values="a name")
 """The name of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
-GROUP: Final = Text(1, NAME_MAX, values="`group-id`, or the name of a header")
+GROUP: Final = Text(1, NAME_MAX, values="`group-id`, the name of a header, or `none`")
 OVERFLOW: Final = Choices(OVERFLOW_ALIASES, article="an overflow policy", values="a policy")
 SLOW: Final = Choices(SLOW_POLICIES, article="a policy for slow consumers", values="`notify`, `cancel`")
 LAG: Final = Choices(LAG_POLICIES, article="a policy for cursors that are behind", values="`tell`, `detach`")

@@ -27,8 +27,12 @@ DELAYED: Final = "x-delayed-message"
 """Type of exchanges that delay messages by their header `x-delay`, as RabbitMQ's plug-in names it."""
 DELAYED_TYPE: Final = "x-delayed-type"
 """Argument of such an exchange: the type that finds its bindings."""
-OF_DELAYING: Final = (DELAYED_TYPE, "hash-header", "hash-property")
-"""Arguments that such an exchange reads, the last two for its other type."""
+HASHING: Final = "x-consistent-hash"
+"""Type of exchanges that hash a part of each message, as RabbitMQ's plug-in names it."""
+OF_HASHING: Final = ("hash-header", "hash-property", "x-hash-on")
+"""Arguments that name this part."""
+READ_BY: Final[dict[str, tuple[str, ...]]] = {HASHING: OF_HASHING, DELAYED: (DELAYED_TYPE, *OF_HASHING)}
+"""Arguments that only exchanges of some types read, by type; one that delays reads those of its other type too."""
 
 # fmt: off
 OF_QUEUES: Final[dict[str, str]] = {
@@ -50,6 +54,7 @@ OF_QUEUES: Final[dict[str, str]] = {
 OF_EXCHANGES: Final[dict[str, str]] = {
     **dict.fromkeys(_DEDUPLICATION, _NOT_COMPARED),
     "x-algorithm": "there is one consistent hash",
+    **dict.fromkeys(OF_HASHING, "only an exchange of type x-consistent-hash reads it"),
     DELAYED_TYPE: "only an exchange of type x-delayed-message reads it",
     "x-recent-history-length": "an exchange stores no messages",
     "x-recent-history-no-store": "an exchange stores no messages",
@@ -100,7 +105,7 @@ def in_exchange(arguments: Iterable[str], kind: str = "") -> list[str]:
     return [
         _sentence(name, "exchange", OF_EXCHANGES[name], "an")
         for name in arguments
-        if name in OF_EXCHANGES and (kind != DELAYED or name not in OF_DELAYING)
+        if name in OF_EXCHANGES and name not in READ_BY.get(kind, ())
     ]
 
 

@@ -57,6 +57,15 @@ def test_settings_turn_groups_on_and_off_for_present_consumers() -> None:
     assert {5, 6}.isdisjoint(bench.got["b"]) is False
 
 
+def test_argument_none_turns_groups_off_against_a_pattern() -> None:
+    bench = SelectingBench("red", **{"group-by": "none", "x-max-priority": 5})
+    assert bench.queue.grouping is None
+    other = SelectingBench("red", **{"group-by": "none"})
+    set_named(other.broker, "queue", "#", group_by="color")
+    assert other.queue.grouping is None
+    assert other.attach("a").scan is None
+
+
 def test_consumer_with_a_selector_is_refused_beside_groups() -> None:
     bench = SelectingBench(**BY_COLOR)
     with pytest.raises(NotSupported, match="has group-by=color, beside which a selector or no-local is not supported"):

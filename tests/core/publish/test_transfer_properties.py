@@ -105,10 +105,11 @@ class Transfers(RuleBasedStateMachine):
 
     @rule(turns=st.sampled_from([1, 3, 1000]), seconds=st.sampled_from([0.0, 0.01, 1.0]))
     def run_turns(self, turns: int, seconds: float) -> None:
-        before = self.present()
+        before, is_held = self.present(), any(producer.outbox for producer in self.producers)
         self.house.broker.begin(self.house.broker.now + seconds)
         self.house.broker.run(turns)
-        assert not before - self.present(), "no turn of a waiter displaces a message"
+        if not is_held:  # A held publish may drop the oldest message of another queue.
+            assert not before - self.present(), "the turn of a transfer displaces nothing"
 
     @rule(at=INDEX)
     def purge(self, at: int) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.stream_queue import StreamQueue, make_queue
+from penstock.core.queue.stream_queue import DELAYED_BYTES, StreamQueue, make_queue
 from penstock.core.queue.types import PLAIN
 from penstock.errors import PreconditionFailed
+from penstock.protocols.amqp091.content_frames import make_content
 from tests.support.broker_fixture import House
 from tests.support.stream_house import STREAM, StreamHouse
 
@@ -74,3 +76,42 @@ def test_queue_is_made_by_the_row_of_its_type() -> None:
     made = make_queue("/", "q", stream.settings, stream.turns, stream.counters.losses, PLAIN)
     assert type(made) is Queue
     assert type(stream) is StreamQueue
+
+
+def delay(house: StreamHouse, content: bytes, delay_s: float, charge: int = 300) -> None:
+    route = house.vhost.route("", "s", False)
+    house.vhost.resolve(route, {})
+    house.producers["s"].publish(route.persistent().delayed(house.now + delay_s), content, charge)
+
+
+def test_delayed_message_is_appended_when_it_is_due() -> None:
+    house = StreamHouse()
+    delay(house, make_content(Properties(), b"1"), 50)
+    house.settle()
+    house.append(0, 0)
+    stream = house.stream
+    assert (stream.depth_messages(), stream.delayed_messages, house.log.messages) == (1, 1, 1)
+    later = house.restarted()
+    later.consume("c")
+    later.deliver()
+    assert later.offsets("c") == [0]
+    later.step(51)
+    later.settle()
+    later.deliver()
+    assert later.offsets("c") == [1]
+    assert (later.stream.depth_messages(), later.stream.bytes, later.stream.delayed_messages) == (0, 0, 0)
+    assert later.log.messages == 2
+    assert sum(row.size for row in later.shelf.rows.values()) == later.log.bytes
+
+
+def test_delayed_messages_of_a_stream_have_a_bound_and_go_with_it() -> None:
+    house = StreamHouse()
+    for _ in range(3):
+        delay(house, b"x", 50, DELAYED_BYTES // 2)
+        house.settle()
+    assert house.stream.delayed_messages == 2
+    assert [each.confirmed for each in house.producers["s"].confirms.take()].count(False) == 1
+    house.broker.delete_queue(house.stream)
+    house.settle()
+    assert (house.stream.messages, house.stream.bytes) == (0, 0)
+    assert not house.shelf.rows

@@ -10,9 +10,10 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.content.selector.fields import NeutralMessage
+from penstock.core.routing.exchange import Binding
 from penstock.core.routing.spread import WEIGHT_MAX, mixed, text_of
 from penstock.core.vhost import VirtualHost
-from penstock.errors import PreconditionFailed, ResourceError
+from penstock.errors import PreconditionFailed
 from tests.support.topology import Headers, a_vhost, declare, exchange, reached, resolve
 
 KEYS = [f"customer-{number}" for number in range(20_000)]
@@ -251,14 +252,13 @@ def test_random_route_is_never_cached(where: VirtualHost) -> None:
     assert route.single_queue is None
 
 
-def test_lookup_of_too_many_destinations_is_refused(where: VirtualHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.core.routing.route.VISITS_MAX", 3)
+def test_lookup_costs_a_visit_for_four_destinations_and_stops_at_the_most(where: VirtualHost) -> None:
     spread(where, "x-consistent-hash", dict.fromkeys(NAMES, 1))
-    assert reached(where, "x", "k"), "10 destinations cost 3 visits"
-    for number in range(10, 13):
-        where.bind("x", declare(where, f"q{number}"), None, "1", {})
-    with pytest.raises(ResourceError, match="visit more than"):
-        reached(where, "x", "k")
+    matched: list[Binding] = []
+    assert where.exchanges["x"].match("k", {}, matched, 2) == 3
+    assert matched == []
+    assert where.exchanges["x"].match("k", {}, matched, 3) == 3
+    assert len(matched) == 1
 
 
 @pytest.mark.parametrize("make", [lambda n: n, lambda n: n << 16, lambda n: 0xFFFFFFFF - n])

@@ -108,4 +108,6 @@ def test_exchange_with_an_argument_without_effect_is_declared_and_logged() -> No
     declare = method_frame(1, spec.EXCHANGE_DECLARE, exchange="e", type="topic", arguments=table)
     assert client.names(declare) == ["exchange.declare-ok"]
     (line,) = [each.text for each in client.driver.log_queue.take() if "hash-header" in each.text]
-    assert "argument hash-header of an exchange has no effect: only a hash exchange reads it" in line
+    assert (
+        "argument hash-header of an exchange has no effect: only an exchange of type x-consistent-hash reads it" in line
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 from typing_extensions import override
 
@@ -120,6 +122,10 @@ class GroupScan(Scan, Claimant):
         return waits
 
 
+NO_GROUPS: Final = "none"
+"""Value of group-by that turns groups off for a queue, against a weaker source."""
+
+
 def groups_of(queue: Queue) -> MessageGroups | None:
     """Return the groups of a queue by which messages are delivered now; None without groups, or beside cursors."""
     groups = queue.grouping
@@ -132,13 +138,14 @@ def groups_of(queue: Queue) -> MessageGroups | None:
 def is_grouped(queue: Queue) -> bool:
     """Return whether the settings of a queue ask for groups; streams and queues with priorities have none."""
     features = queue.features
-    return queue.settings.group_by is not None and features.max_priority == 0 and not features.type.retains
+    by = queue.settings.group_by
+    return by is not None and by != NO_GROUPS and features.max_priority == 0 and not features.type.retains
 
 
 def check_groups(queue: str, settings: Settings, features: Features) -> None:
     """Raise NotSupported (406) for a declaration with groups and priorities."""
     given = settings.given.get("group-by")
-    if given is not None and features.max_priority > 0:
+    if given is not None and given.text != NO_GROUPS and features.max_priority > 0:
         raise NotSupported(
             f"queue '{queue}': {given.describe()} is not supported beside x-max-priority={features.max_priority}: a "
             "priority would change the order within a group"

@@ -113,7 +113,18 @@ class RowSum:
 class QueueDelta(RowSum):
     """Messages that a commit adds to one queue, and removes from it."""
 
-    __slots__ = ("queue", "length", "freed", "freed_bytes", "stored", "stored_bytes", "back", "back_bytes")
+    __slots__ = (
+        "queue",
+        "length",
+        "freed",
+        "freed_bytes",
+        "stored",
+        "stored_bytes",
+        "back",
+        "back_bytes",
+        "delayed",
+        "delayed_bytes",
+    )
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
@@ -129,6 +140,14 @@ class QueueDelta(RowSum):
         self.back: i64 = 0
         self.back_bytes: i64 = 0
         """Bytes that stop being unacknowledged: of removed and requeued messages."""
+        self.delayed: i64 = 0
+        self.delayed_bytes: i64 = 0
+        """Bytes of the publishes that are delayed, which a queue that pages needs memory for."""
+
+    def delay(self, charge: i64) -> None:
+        """Count a publish, which `bring` counts as well, as delayed."""
+        self.delayed += 1
+        self.delayed_bytes += charge
 
     def bring(self, charge: i64, content: bytes, persistent: bool = False) -> None:
         """Count a publish."""
@@ -171,6 +190,9 @@ class QueueDelta(RowSum):
     def refusing(self, now: float) -> OverflowPolicy | None:
         """Return the overflow policy that refuses any publish after the settlements; None if none does."""
         queue = self.queue
+        if self.delayed > 0 and queue.pager is not None and self.enters():
+            if not queue.has_memory_for(self.delayed, self.delayed_bytes):
+                return queue.overflow
         if self.enters() and queue.length is not None:
             ready = self.messages + self.back - self.freed
             if not queue.length.takes(ready, self.bodies, now):

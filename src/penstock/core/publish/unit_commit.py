@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64, mypyc_attr
 from typing_extensions import override
 
-from penstock.core.message import StoredMessage
+from penstock.core.message import DelayedEnvelope, StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.admission import enqueue_all
 from penstock.core.publish.commit_delta import (
@@ -144,8 +144,12 @@ class UnitSums:
         charge, route = held.charge, held.route
         self.messages += 1
         self.bytes += charge
+        is_delayed = isinstance(route.envelope, DelayedEnvelope)
         for queue in held.queues:
-            delta_of(self.queues, queue).bring(charge, held.content, route.envelope.persistent)
+            delta = delta_of(self.queues, queue)
+            delta.bring(charge, held.content, route.envelope.persistent)
+            if is_delayed:
+                delta.delay(charge)
         sender = self.producers.get(id(held.producer))
         if sender is None:
             sender = self.producers[id(held.producer)] = ProducerDelta(held.producer)

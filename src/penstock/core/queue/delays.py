@@ -247,7 +247,7 @@ class Delays(TimerHandler, DelayedMessages):
         if queue.tracks_removals:
             queue.release([message], now)
         queue.counters.own().withdrawn += 1
-        queue.settle(1, message.charge, now)
+        queue.withdraw(1, message.charge, now)
         self._broker.work.count(DUE_WORK)
 
     def _take(self, message: StoredMessage) -> bool:

@@ -200,7 +200,7 @@ class Queue(GateOwner):
 
     def takes_delayed(self, charge: i64) -> bool:
         """Return whether an admitted message may be delayed: a queue that pages needs memory for it."""
-        return self.pager is None or self.deleted or self.fits(charge)
+        return self.pager is None or self.deleted or self.has_memory_for(1, charge)
 
     def takes_at_once(self, charge: i64) -> bool:
         """Return whether a message crosses no limit of the fast path."""
@@ -443,6 +443,10 @@ class Queue(GateOwner):
         if self.recheck_on_settle:
             self.update_gate(now)
 
+    def withdraw(self, messages: i64, bytes: i64, now: float) -> None:
+        """Remove messages that no consumer has from the depth."""
+        self.settle(messages, bytes, now)
+
     def unacked(self, messages: i64, bytes: i64) -> None:
         """Count unacknowledged messages: delivered ones, or (negative) requeued ones."""
         self.unacked_messages += messages
@@ -580,7 +584,7 @@ class Queue(GateOwner):
         paged: i64 = 0 if self.pager is None else self.pager.clear()
         self.settled += paged
         self.counters.own().withdrawn += messages + paged
-        self.settle(messages, size, now)
+        self.withdraw(messages, size, now)
         if self.pager is not None:
             self.update_gate(now)
         if self.storage is not None:

@@ -1,11 +1,14 @@
 """A stream: a queue whose messages are in its log, and whose consumers get copies.
 
 Theory of operation. Publishes take the road of every queue, and are appended to the log (stream_log.py). The depth is
-what is not written yet. Consumers do not take from each other: a settlement, whatever its outcome, restores credit and
-removes nothing. Deliveries that are not settled are *lent*; they count in no limit but the credit of their consumer.
+what is not written yet, and delayed messages, which are appended when they are due. Consumers do not take from each
+other: a settlement, whatever its outcome, restores credit and removes nothing. Deliveries that are not settled are
+*lent*; they count in no limit but the credit of their consumer.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from mypy_extensions import i64
 from typing_extensions import override
@@ -13,15 +16,16 @@ from typing_extensions import override
 from penstock.core.message import Message
 from penstock.core.queue.context import ContentChange, QueueContext
 from penstock.core.queue.counters import UnreportedLosses
-from penstock.core.queue.pager import QueuePager
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_settings import Settings
-from penstock.core.queue.storage import QueueStorage
 from penstock.core.queue.stream_log import StreamLog, log_of
 from penstock.core.queue.types import Features
 from penstock.errors import NotImplementedHere
 from penstock.flow.level import Measure
 from penstock.flow.turns import Turns
+
+DELAYED_BYTES: Final = 64 * 1024 * 1024
+"""Most bytes (charges) of delayed messages of one stream: they are in memory, and a stream has no capacity."""
 
 
 class StreamQueue(Queue):
@@ -33,11 +37,19 @@ class StreamQueue(Queue):
 
     @override
     def depth_messages(self) -> i64:
-        return 0 if self.pager is None else self.pager.unwritten_messages
+        return self.messages if self.pager is None else self.messages + self.pager.unwritten_messages
 
     @override
     def depth_bytes(self) -> i64:
-        return 0 if self.pager is None else self.pager.unwritten_bytes
+        return self.bytes if self.pager is None else self.bytes + self.pager.unwritten_bytes
+
+    @override
+    def takes_delayed(self, charge: i64) -> bool:
+        return self.deleted or self.delayed_bytes + charge <= DELAYED_BYTES
+
+    @override
+    def withdraw(self, messages: i64, bytes: i64, now: float) -> None:
+        super().settle(messages, bytes, now)
 
     @override
     def oldest_age_s(self, now: float) -> float:
@@ -46,17 +58,9 @@ class StreamQueue(Queue):
     @override
     def measure(self) -> Measure:
         measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes(), 0, 0)
-        measured.paged_messages = self.depth_messages()
-        measured.paged_bytes = self.depth_bytes()
+        measured.paged_messages = self.depth_messages() - self.messages
+        measured.paged_bytes = self.depth_bytes() - self.bytes
         return measured
-
-    @override
-    def set_storage(self, storage: QueueStorage) -> None:
-        self.storage = storage
-
-    @override
-    def enable_paging(self, pages: QueuePager) -> None:
-        self.pager = pages
 
     @override
     def unacked(self, messages: i64, bytes: i64) -> None:

@@ -10,7 +10,7 @@ from typing_extensions import override
 from penstock.core.routing.exchange import Binding, Direct, Exchange, Fanout, Headers, Topic
 from penstock.core.routing.spread import ConsistentHash, ModulusHash, Random
 from penstock.errors import PreconditionFailed
-from penstock.settings.without_effect import DELAYED, DELAYED_TYPE
+from penstock.settings.without_effect import DELAYED, DELAYED_TYPE, HASHING
 from penstock.texts import nearest, worded
 
 
@@ -74,14 +74,14 @@ EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
     "fanout": Fanout,
     "topic": Topic,
     "headers": Headers,
-    "x-consistent-hash": ConsistentHash,
+    HASHING: ConsistentHash,
     "x-modulus-hash": ModulusHash,
     "x-random": Random,
     DELAYED: Delaying,
 }
 """Classes by the names of their types. A new type is a class and its row."""
 DESCRIPTIONS: Final[dict[str, str]] = {
-    "x-consistent-hash": "Consistent hash of the routing key, a header or a property; binding keys are weights",
+    HASHING: "Consistent hash of the routing key, a header or a property; binding keys are weights",
     "x-modulus-hash": "Hash of the routing key, modulo the number of destinations",
     "x-random": "One of the destinations by chance",
     DELAYED: "Delay of messages by their header x-delay; another type finds the bindings",

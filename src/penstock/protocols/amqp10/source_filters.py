@@ -4,6 +4,7 @@
 |---|---|
 | `apache.org:selector-filter:string` | message selector; on a topic it filters before the queue |
 | `apache.org:no-local-filter:list` | no messages that this connection has published; on a topic before the queue |
+| `amqp:properties-filter`, `amqp:application-properties-filter` | conditions of the selector (property_filters.py) |
 | `distribution-mode` `copy` | browsing: the queue keeps its messages |
 | `rabbitmq:stream-offset-spec` | position in a stream (settings/stream_offset.py); described, or plain under this key |
 
@@ -25,6 +26,7 @@ from penstock.core.consume.stream_scan import StreamScan
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.flow.work import WorkMeter
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
+from penstock.protocols.amqp10.property_filters import APPLICATION_PROPERTIES, PROPERTIES, condition_of
 from penstock.settings.stream_offset import FIRST, read_offset
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.neutral_values import to_neutral
@@ -51,6 +53,8 @@ class SourceFilters:
         self.no_local: bool = False
         self.binding_key: str | None = None
         """Routing key of a subscription; None if no filter names one."""
+        self._conditions: list[str] = []
+        """Conditions of property filters, as parts of a selector."""
         self.granted: dict[object, object] = {}
         """Effective filters, as received."""
         self._offset: object = None
@@ -59,8 +63,12 @@ class SourceFilters:
         for key, value in terminus.mapping("filter").items():
             if (isinstance(value, Described) and self._take(value)) or self._take_offset(key, value):
                 self.granted[key] = value
-        work.count(len(self.selector) // LETTERS_A_UNIT)
+        work.count((len(self.selector) + sum(map(len, self._conditions))) // LETTERS_A_UNIT)
         self._parsed: Selector | None = parse_selector(self.selector) if self.selector else None
+        if self._conditions:
+            own = [f"({self.selector})"] if self._parsed is not None else []
+            self.selector = " AND ".join([*own, *self._conditions])
+            self._parsed = parse_selector(self.selector)
 
     def _take(self, value: Described) -> bool:
         """Take a filter; return whether the filter is known."""
@@ -74,7 +82,11 @@ class SourceFilters:
         if name in DIRECT_BINDING or name in TOPIC_BINDING:
             self.binding_key = _text(value)
             return True
-        return False
+        is_application = name in APPLICATION_PROPERTIES
+        condition = condition_of(is_application, value.value) if is_application or name in PROPERTIES else None
+        if condition is not None:
+            self._conditions.append(condition)
+        return condition is not None
 
     def _take_offset(self, key: object, value: object) -> bool:
         """Take the position in a stream; return whether the filter is that."""
