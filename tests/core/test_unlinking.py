@@ -35,6 +35,18 @@ def test_deleted_queue_is_unlinked_with_the_last_unacknowledged_message() -> Non
     assert queue.gate.owner is None
 
 
+def test_deleted_queue_is_unlinked_from_its_delayed_messages() -> None:
+    house = House("q")
+    queue = house.vhost.queues["q"]
+    route = house.vhost.route("", "q", False)
+    house.vhost.resolve(route, {})
+    house.producer("p").publish(route.delayed(200.0), b"x", 100)
+    assert queue.delays is not None
+    house.broker.delete_queue(queue)
+    unlink(house.broker.take_ended())
+    assert queue.delays is None
+
+
 def test_producer_is_unlinked_from_the_client_when_the_last_effects_were_dispatched() -> None:
     house = House()
     listener = ProducerListener()

@@ -11,9 +11,14 @@ from random import Random
 import pytest
 
 from penstock.content.properties import Properties
+from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
+from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.publish.credit_window import CreditWindow
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.delays import delays_of
 from penstock.core.queue.queue import Queue
 from penstock.describe.conditions import key_of
 from penstock.describe.gate import because, gate_row
@@ -21,7 +26,7 @@ from penstock.describe.list_kinds import Item
 from penstock.describe.lists import EXAMINED_AT_ONCE, QueueOrder, first_steps
 from penstock.describe.metrics import Selection
 from penstock.describe.queue import CURSORS, QUEUE, QUEUES_SHOWN, blocked_rows, cursor_row, fill_percent, queue_row
-from penstock.describe.session import consumer_row, producer_row
+from penstock.describe.session import consumer_row, obstacles, producer_row
 from penstock.describe.table import Reading, field_at, reading
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import LOOKING_SHARE, finish
@@ -361,3 +366,42 @@ def test_page_of_thousands_of_queues_is_found_in_small_slices(driver: BrokerDriv
     assert max(slices) <= LOOKING_SHARE + EXAMINED_AT_ONCE
     assert len(slices) >= MANY // (LOOKING_SHARE + EXAMINED_AT_ONCE)
     assert len(found) == 50
+
+
+def delayed_desk() -> tuple[BrokerDriver, Queue]:
+    """Return a broker with a queue of two delayed messages and a ready one, which a consumer has."""
+    driver = make_driver()
+    broker = driver.broker
+    vhost = broker.vhosts["/"]
+    queue = vhost.declare_queue("orders", {"capacity-messages": 3}, False, False, None, None)
+    route = vhost.route("", "orders", False)
+    vhost.resolve(route, {})
+    producer = Producer(broker, "p", HoldBudget(MIB))
+    for delay_s in (90, 30):
+        producer.publish(route.delayed(broker.now + delay_s), make_content(Properties(), b"x"), 300)
+    return driver, queue
+
+
+def test_delayed_messages_are_in_rows_and_metrics_and_not_ready() -> None:
+    driver, queue = delayed_desk()
+    row = QUEUE.row(queue, reading(driver))
+    assert (row["messages"], row["messages_ready"], row["messages_unacknowledged"]) == (2, 0, 0)
+    assert field_at(row, "penstock.delayed") == {"messages": 2, "bytes": 600, "next_due_s": 30.0}
+    assert of_queue(samples_of(scraped(driver, Selection(100))), "penstock_queue_delayed_messages") == 2
+    delays = delays_of(queue)
+    assert delays is not None
+    delays.cancel_first(2, driver.broker.now)
+    assert field_at(QUEUE.row(queue, reading(driver)), "penstock.delayed") is None
+
+
+def test_consumer_of_delayed_messages_alone_waits_for_the_first() -> None:
+    driver, queue = delayed_desk()
+    session = Session()
+    consumer = Consumer("c", session, queue, False, False, 0)
+    driver.broker.consume(session, consumer)
+    assert obstacles(consumer, driver.broker.now) == [
+        "2 messages of the queue are delayed, and the first is due in 30.0 s"
+    ]
+    queue.enqueue(Envelope("", "orders"), make_content(Properties(), b"x"), 300, driver.broker.now)
+    assert session.take_batch(consumer, 1, driver.broker.now) is not None
+    assert obstacles(consumer, driver.broker.now)[-1].endswith("; the others are with a consumer, unacknowledged")

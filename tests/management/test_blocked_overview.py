@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.content.properties import Properties
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.producer import Producer
 from penstock.flow.work import finish
 from penstock.management import blocked_overview
 from penstock.management.blocked_overview import GATES_TOLD
+from penstock.protocols.amqp091.content_frames import make_content
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.blocked_scene import GATED, Scene, asked
@@ -100,6 +104,24 @@ def test_advice_is_about_the_obstacle_of_the_queue() -> None:
     consumer.say(method_frame(1, spec.BASIC_CONSUME, queue="orders", consumer_tag="c2"))
     assert scene.advice() == [
         "advice: all messages of queue orders are unacknowledged: have its consumers acknowledge, or add consumers"
+    ]
+
+
+def test_advice_at_delayed_messages_alone_names_their_cancellation() -> None:
+    scene = Scene()
+    broker = scene.driver.broker
+    client = scene.join()
+    client.declare("orders", **GATED)
+    vhost = broker.vhosts["/"]
+    queue = vhost.queues["orders"]
+    route = vhost.route("", "orders", False)
+    vhost.resolve(route, {})
+    later = Producer(broker, "later", HoldBudget(1 << 20))
+    while queue.fits(300):
+        later.publish(route.delayed(broker.now + 60), make_content(Properties(), b"x"), 300)
+    client.say(publish("orders", b"order"))
+    assert scene.advice() == [
+        "advice: all messages of queue orders are delayed: raise its capacity, or `penstock messages cancel orders all`"
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.content.properties import Properties
+from penstock.core.consume.session import Session
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, HeldTooLong, NotFound, NotOnDisk, PreconditionFailed
@@ -167,6 +168,22 @@ def test_ack_mode_requeues_or_removes_messages(driver: BrokerDriver, queue: Queu
         publish(driver)
     assert len(get(driver, ackmode=mode)) == 2
     assert (queue.depth_messages(), queue.waiting()) == (left, left)
+
+
+def test_get_shows_messages_of_groups_that_consumers_hold(driver: BrokerDriver) -> None:
+    driver.begin(100.0)
+    client = Dialogue(driver)
+    client.declare("q", group_by="group-id")
+    for payload in "abc":
+        publish(driver, payload, properties={"headers": {"JMSXGroupID": "one"}})
+    queue = driver.broker.vhost("/").queue("q")
+    session = Session()
+    held = session.get(queue, False, 100.0)
+    assert held is not None
+    assert session.get(queue, False, 100.0) is None, "the group is held"
+    assert [row["payload"] for row in get(driver, ackmode="ack_requeue_true")] == [b"b", b"c"]
+    session.unsettled.acknowledge(0, True, 100.0)
+    assert [row["payload"] for row in get(driver)] == [b"b", b"c"]
 
 
 def test_get_that_is_given_up_puts_its_messages_back(driver: BrokerDriver, queue: Queue) -> None:

@@ -208,9 +208,9 @@ class Moving:
     def _messages(self, batch: list[Delivery]) -> Sequence[Message]:
         from penstock.client.engine.messages import Message
 
-        return [Message(each.body, properties=self._kept(each.properties)) for each in batch]
+        return [Message(each.body, properties=self._resent(each.properties)) for each in batch]
 
-    def _kept(self, properties: Properties) -> Properties:
+    def _resent(self, properties: Properties) -> Properties:
         """Return the properties of a message, without those by which the other broker would refuse or copy it."""
         left_out = self._counts.left_out
         if properties.user_id is not None and properties.user_id != self._user:

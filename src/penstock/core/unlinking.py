@@ -69,6 +69,7 @@ def unlink_queue(queue: Queue) -> None:
     queue.reserved.queue = GONE
     queue.queue_expiry = None
     queue.dead_letters = None
+    queue.delays = None
     queue.length = None
     queue.clearing = None
     unlink_gate(queue.gate, queue.turns)

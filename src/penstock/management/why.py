@@ -462,10 +462,10 @@ def _advice_on(queue: Queue) -> str:
         )
     if queue.features.type.retains:
         return f"the disk is slow: what is published to stream {name} waits until it is written"
+    if queue.delayed_messages > 0 and queue.delayed_messages == queue.depth_messages():
+        return f"all messages of queue {name} are delayed: raise its capacity, or `penstock messages cancel {name} all`"
     if not queue.consumers:
         return f"start a consumer of queue {name}, or drop its messages (`penstock queues purge {name}`)"
-    if queue.delayed_messages == queue.depth_messages():
-        return f"all messages of queue {name} are delayed: raise its capacity, or `penstock messages cancel {name} all`"
     if queue.unacked_messages == queue.depth_messages():
         return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
     return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"

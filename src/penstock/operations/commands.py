@@ -732,7 +732,7 @@ OTHERS: Final = (
     ),
     Command(
         "jobs cancel", "job.cancel",
-        "Cancel job ID: an import is undone, a deletion stops, and the remaining objects stay.\n\n"
+        "Cancel job ID: an import is undone; a deletion or a move stops, and what is left stays where it is.\n\n"
         "The command does not wait for the end of the job. For example: penstock jobs cancel 7",
         (Field("id", metavar="ID", kind=int),),
         "job {id} is being cancelled", where=BROKER,

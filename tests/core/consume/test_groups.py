@@ -14,6 +14,7 @@ from penstock.core.consume.groups import KEY_MAX, MessageGroups
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.scan import SLICE
 from penstock.core.message import Envelope
+from penstock.core.queue.delays import delays_of
 from tests.profiles import examples
 from tests.support.selecting_bench import PLENTY, TOY, SelectingBench
 
@@ -170,8 +171,9 @@ def test_group_goes_on_when_its_delayed_message_is_cancelled() -> None:
     bench.attach("b")
     bench.deliver()
     assert bench.got["b"] == []
-    assert bench.queue.delays is not None
-    assert bench.queue.delays.cancel(1, 1.0)
+    delays = delays_of(bench.queue)
+    assert delays is not None
+    assert delays.cancel(delays.messages[0], 1.0)
     bench.deliver()
     assert bench.got["b"] == [2]
 
@@ -283,6 +285,23 @@ def test_walk_at_the_bound_begins_again_when_waiting_messages_have_expired() -> 
     assert bench.got["b"] == [31, 32]
 
 
+def test_unsettled_messages_of_groups_are_bounded() -> None:
+    bench = a_bench(*[f"group-{number}" for number in range(30)])
+    groups_in(bench).most_unsettled = 20
+    consumer = bench.attach("a")
+    bench.deliver()
+    assert bench.got["a"] == list(range(1, 21))
+    assert not bench.broker.has_dirty()
+    assert consumer.obstacles(1.0) == ["waits: 20 messages of groups are unacknowledged, the most (group-by=color)"]
+    for queue in bench.sessions["a"].unsettled.settle(1, 2, Outcome.ACCEPTED, 1.0):
+        assert queue is bench.queue
+    bench.deliver()
+    assert bench.got["a"] == list(range(1, 23))
+    bench.accept("a")
+    bench.deliver()
+    assert bench.ready() == []
+
+
 def test_groups_are_remembered_while_held_or_waiting() -> None:
     bench = a_bench()
     bench.attach("a", credit=10)
@@ -322,6 +341,9 @@ def test_text_number_or_boolean_names_a_group(value: object, is_group: bool) -> 
     assert bench.got == {"a": [1], "b": [] if is_group else [2]}
 
 
+OUTCOMES = {"accept": Outcome.ACCEPTED, "release": Outcome.RELEASED, "reject": Outcome.REJECTED}
+
+
 class Model:
     """What a group promises: at most one consumer has unsettled messages of it, and each gets them in order."""
 
@@ -347,7 +369,8 @@ class Model:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.sampled_from(["red", "blue", "green", ""])),
-        st.tuples(st.sampled_from(["grant", "accept", "release", "leave", "attach"]), st.sampled_from("abc")),
+        st.tuples(st.sampled_from(["grant", "accept", "release", "reject", "leave", "attach"]), st.sampled_from("abc")),
+        st.tuples(st.sampled_from(["drop", "purge"]), st.just("")),
     ),
     max_size=60,
 )
@@ -364,20 +387,24 @@ def test_random_steps_keep_each_group_with_one_consumer_in_order(steps: list[tup
         if action == "put":
             bench.put(name)
             model.group[bench.published] = name
+        elif action == "drop":
+            if bench.queue.available():
+                bench.queue.drop_oldest(1.0)
+        elif action == "purge":
+            bench.queue.purge(1.0)
         elif action == "attach" and not attached:
             bench.attach(name, credit=2)
         elif action == "grant" and session is not None and attached:
             bench.grant(session.consumers[name], 2)
         elif session is not None and action == "leave" and attached:
             bench.broker.cancel(session, name)
-        elif session is not None and action in ("accept", "release"):
+        elif session is not None and action in OUTCOMES:
             batches = session.unsettled.batches()
             if batches:
                 last = int(batches[0].first)
                 settled = [number for number, tag in model.out.items() if tag == name]
-                outcome = Outcome.ACCEPTED if action == "accept" else Outcome.RELEASED
                 gone = [int(each.sequence) for _, _, each in session.unsettled.deliveries(last, last)]
-                for queue in session.unsettled.settle(last, last, outcome, 1.0):
+                for queue in session.unsettled.settle(last, last, OUTCOMES[action], 1.0):
                     bench.broker.schedule_delivery(queue)
                 assert set(gone) <= set(settled)
                 for number in gone:

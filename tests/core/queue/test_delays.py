@@ -7,10 +7,13 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.message import DelayedEnvelope, Envelope, Message, StoredMessage
+from penstock.core.publish.hold_room import HoldBudget
+from penstock.core.publish.producer import Producer
 from penstock.core.queue.delays import DUE_A_STEP, Delays, delays_of, number_of, number_text, retry_delay_s
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import finish
+from tests.support.attached_cursors import Desk, sequences
 from tests.support.broker_fixture import House, a_queue, told
 from tests.support.full_queue import CHARGE
 
@@ -308,3 +311,23 @@ def test_priority_of_a_delayed_message_counts_when_it_is_due() -> None:
     following = queue.ready_queue.next()
     assert following is not None
     assert following.content == b"urgent"
+
+
+def test_cursor_reads_a_delayed_message_once_when_it_is_due() -> None:
+    desk = Desk(2)
+    cursor = desk.attach()
+    route = desk.vhost.route("", "q", True)
+    desk.vhost.resolve(route, {})
+    producer = Producer(desk.broker, "p", HoldBudget(1 << 20))
+    producer.publish(route.delayed(10.0), b"later", CHARGE)
+    desk.put(1)
+    cursor.plan("q", 0, 10, 1 << 40, 1 << 40)
+    assert sequences(cursor, 0, 3) == [1, 2, 3]
+    desk.broker.begin(10.0)
+    desk.broker.run(1000)
+    cursor.plan("q", 3, 10, 1 << 40, 1 << 40)
+    (message,) = cursor.read("q", 3, 4, 1 << 40, 1 << 40)
+    assert (int(message.sequence), message.content) == (4, b"later")
+    cursor.settle("q", 4, 10.0)
+    desk.broker.run(1000)
+    assert int(desk.queue.messages) == 0

@@ -38,6 +38,8 @@ GROUP_HEADER: Final = "JMSXGroupID"
 """The header that has the group in protocols without a property for groups."""
 WAITING_MAX: Final = 100_000
 """Most messages of a queue that wait for their groups; above, later messages of all groups wait."""
+UNSETTLED_MAX: Final = 100_000
+"""Most unsettled messages of groups of a queue, 250 bytes each besides their charges; above, nothing is delivered."""
 KEY_MAX: Final = 64
 """Bytes of the longest group that is remembered as it is; of a longer one a digest is."""
 GET_SLICE: Final = 10_000
@@ -50,6 +52,10 @@ TRIED_MAX: Final = 64
 """Most groups that are tried for a consumer at once, if their next messages cannot go to the consumer."""
 SHOWN_MAX: Final = 64
 """Most groups of which one is chosen for a report."""
+
+
+NOTHING: Final[list[int]] = []
+"""Shared empty heap of the groups without waiting messages; never changed."""
 
 
 class MessageGroup:
@@ -66,7 +72,7 @@ class MessageGroup:
         """Number of unsettled messages."""
         self.retrying: i64 = 0
         """Number of messages that return after a delay; meanwhile later ones wait."""
-        self.waiting: list[int] = []
+        self.waiting: list[int] = NOTHING
         """Sequences of the waiting messages, a heap."""
 
     def is_over(self) -> bool:
@@ -169,6 +175,8 @@ class MessageGroups(GroupTaker):
         """Number of sequences in groups and in `_returned`."""
         self.most: i64 = WAITING_MAX
         """Most waiting messages."""
+        self.most_unsettled: i64 = UNSETTLED_MAX
+        """Most unsettled messages of groups."""
         self._gone: i64 = 0
         """Number of messages that have left since the last `_review`, while as many as possible wait."""
         self.version: i64 = 0
@@ -202,7 +210,7 @@ class MessageGroups(GroupTaker):
     def on_cleared(self) -> None:
         """Forget all waiting messages: they have left the queue, or will be read again."""
         for group in list(self._groups.values()):
-            group.waiting.clear()
+            group.waiting = NOTHING
             if group.is_over():
                 del self._groups[group.key]
         self._free.clear()
@@ -243,7 +251,7 @@ class MessageGroups(GroupTaker):
         Returns None if no message is found until the work is done.
         """
         line = self._line
-        if line is None:
+        if line is None or self._is_full():
             return None
         message: Message | None = None
         held = self._held.get(scan.receiver())
@@ -269,6 +277,10 @@ class MessageGroups(GroupTaker):
                 return consumer.session.hand_out(consumer, [message], message.charge, now)
             if work.done < until:
                 return None
+
+    def _is_full(self) -> bool:
+        """Return whether as many messages of groups are unsettled as may be."""
+        return len(self._out) >= self.most_unsettled
 
     def _next_of(self, line: IndexedReadyQueue, groups: dict[MessageGroup, None], scan: Claimant) -> Message | None:
         """Return the next message of groups with waiting messages, which the consumer holds or may take."""
@@ -365,10 +377,15 @@ class MessageGroups(GroupTaker):
             self._out[int(message.sequence)] = group
 
     def _wait(self, group: MessageGroup, sequence: i64) -> None:
-        heapq.heappush(group.waiting, int(sequence))
-        self.waiting += 1
+        self._push(group, int(sequence))
         if len(group.waiting) == 1:
             self._list(group)
+
+    def _push(self, group: MessageGroup, sequence: int) -> None:
+        if group.waiting is NOTHING:
+            group.waiting = []
+        heapq.heappush(group.waiting, sequence)
+        self.waiting += 1
 
     def _list(self, group: MessageGroup) -> None:
         """List a group with waiting messages by its holder, or as free, and wake consumers."""
@@ -422,8 +439,7 @@ class MessageGroups(GroupTaker):
             self.waiting += 1
             self._tell()
             return
-        heapq.heappush(group.waiting, sequence)
-        self.waiting += 1
+        self._push(group, sequence)
         self._end_retry(group)
 
     @override
@@ -443,6 +459,8 @@ class MessageGroups(GroupTaker):
             self._list(group)
 
     def _settle(self, group: MessageGroup) -> None:
+        if len(self._out) == self.most_unsettled - 1:
+            self._tell()
         group.out -= 1
         if group.out > 0:
             return
@@ -467,6 +485,8 @@ class MessageGroups(GroupTaker):
 
     def has_more(self, consumer: Consumer, tried: i64) -> bool:
         """Return whether there may be messages for a consumer that has tried the groups of a version."""
+        if self._is_full():
+            return False
         if self._returned:
             return True
         if tried != self.version and (self._free or consumer in self._held):
@@ -482,6 +502,8 @@ class MessageGroups(GroupTaker):
 
     def describe(self) -> str:
         """Return why a consumer gets nothing after the walk, as a phrase."""
+        if self._is_full():
+            return f"waits: {len(self._out):,} messages of groups are unacknowledged, the most (group-by={self.name})"
         if self.waiting == 0:
             return "waits for new messages"
         most: MessageGroup | None = None
