@@ -435,9 +435,9 @@ def import_definitions(
     Without `everywhere` entries without a virtual host belong to this connection's. With `dry_run` it returns what
     would differ, and changes nothing. `skip` has kinds, and KIND:NAME for single entries; `skip_refused` leaves out
     what the broker refuses. Entries that depend on a skipped entry are skipped as well. `streams_as_queues` imports
-    streams as durable queues. With `move` and without `everywhere`, entries of the only virtual host of the file, or of
-    the virtual host `of`, go into this connection's. Entries about no virtual host, such as users, are then left out.
-    With `detach` it returns the row of the job that imports, and does not wait for its end: see
+    streams as durable queues. With `move` and without `everywhere`, entries of the file's only virtual host go into
+    this connection's; `of` chooses one of several. Users and others that are about no virtual host are left out. With
+    `detach` it returns the row of the job that imports, and does not wait for its end: see
     `request("job.show", id=...)`.
     """
     fields = {"definitions": text, "everywhere": everywhere, "skip": list(skip), "skip_refused": skip_refused}

@@ -14,6 +14,7 @@ from penstock.core.consume.groups import KEY_MAX, MessageGroups
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.scan import SLICE
 from penstock.core.message import Envelope
+from penstock.core.queue.delays import delays_of
 from tests.profiles import examples
 from tests.support.selecting_bench import PLENTY, TOY, SelectingBench
 
@@ -170,8 +171,9 @@ def test_group_goes_on_when_its_delayed_message_is_cancelled() -> None:
     bench.attach("b")
     bench.deliver()
     assert bench.got["b"] == []
-    assert bench.queue.delays is not None
-    assert bench.queue.delays.cancel_first(1, 1.0) == 1
+    delays = delays_of(bench.queue)
+    assert delays is not None
+    assert delays.cancel(delays.messages[0], 1.0)
     bench.deliver()
     assert bench.got["b"] == [2]
 

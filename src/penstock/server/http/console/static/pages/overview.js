@@ -60,7 +60,7 @@ function update(map) {
     card("Consumers", count(t.consumers)));
   if (state.span === "live") plot();
   const { count: raised, first } = map.node.alarms;
-  const found = first.map((each) => h("p", { class: "card" }, h("strong", { class: "bad-text" }, `${each.severity}: ${each.kind}`),
+  const found = first.map((each) => h("p", { class: "card alarm" }, h("strong", { class: "bad-text" }, `${each.severity}: ${each.kind}`),
     `${each.vhost ? `, vhost ${each.vhost}` : ""}, for ${seconds(each.for_s)}: ${each.text}; ${each.action}`));
   if (raised > first.length) found.push(h("p", { class: "card bad-text" }, `and ${count(raised - first.length)} more alarms`));
   replace(state.alarms, found);
