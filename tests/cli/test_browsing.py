@@ -235,18 +235,18 @@ def test_large_body_is_truncated_and_refused_by_publish(broker: BrokerProcess, n
     assert [len(row["payload"]) for row in browsed(broker, name, "--truncate", "100")] == [100, 5]
 
 
-def test_paged_queue_is_browsed_from_the_disk_also_after_a_kill(tmp_path: Path, data: str) -> None:
+def test_paged_queue_is_browsed_from_the_disk_also_after_a_kill(tmp_path: Path, store: tuple[str, str]) -> None:
     lines = [json.dumps({"payload": f"{number}", "properties": {"delivery_mode": 2}}) for number in range(1, 3_001)]
     file = tmp_path / "messages.jsonl"
     file.write_text("\n".join(lines))
-    with serving(tmp_path, "--data", data) as broker:
+    with serving(tmp_path, *store) as broker:
         run(broker, "queues", "declare", "q", "overflow=page", "capacity-messages=100")
         run(broker, "queues", "publish", "q", "--json", "--file", str(file))
         before = browsed(broker, "q", "--limit", "5000")
         broker.kill()
     assert [row["payload"] for row in before] == [f"{number}" for number in range(1, 3_001)]
     assert {row["state"] for row in before} == {"ready", "paged"}
-    with serving(tmp_path, "--data", data) as broker:
+    with serving(tmp_path, *store) as broker:
         after = browsed(broker, "q", "--limit", "5000")
         assert [(row["position"], row["payload"]) for row in after] == [
             (row["position"], row["payload"]) for row in before
