@@ -12,7 +12,6 @@ from penstock.client.bench.flow_parties import CHARGE, Place
 from penstock.client.bench.target import Target
 from tests.support.brokers import BrokerProcess
 
-
 SECTION_BYTES = 8
 """Additional bytes of a body as a section of AMQP 1.0."""
 

@@ -129,6 +129,12 @@ TAKEN: dict[tuple[str, str], tuple[str, object]] = {
         for verb in ("move", "copy")
     },
     (f"{TRANSFER}/redrive", "POST"): ("/penstock/queues/cells/q/redrive", {}),
+    (f"{TRANSFER}/messages", "GET"): ("/penstock/queues/cells/q/messages", None),
+    (f"{TRANSFER}/delayed", "GET"): ("/penstock/queues/cells/q/delayed", None),
+    **{
+        (f"{TRANSFER}/delayed/{verb}", "POST"): (f"/penstock/queues/cells/q/delayed/{verb}", {"id": "all"})
+        for verb in ("send-now", "cancel")
+    },
 }  # fmt: skip
 """Requests that need permissions, by their rows: what they are for and their bodies."""
 MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
