@@ -364,3 +364,22 @@ def test_crash_after_any_write_neither_loses_nor_doubles_a_message() -> None:
         house.journal.written()
         house.settle()
     assert lives > 5
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_delivery_of_a_moved_message_waits_for_the_group_that_moves_it(stored: bool) -> None:
+    """A kill before that brings the message back into its source, where no mark says that it was delivered."""
+    house = PagedHouse(Shelf(), {"a": ({}, True), "b": ({}, True)})
+    for content in (b"1", b"2"):
+        house.publish("a", content)
+    if stored:
+        house.settle()
+    progress = WorkProgress()
+    source = TransferSource(house.broker, house.queues["a"], True, progress)
+    filter = MessageFilter(house.broker.formats)
+    for _ in Transfer(house.broker, "a move", source, ToQueue(house.queues["b"]), filter).steps():
+        progress.go_on()
+    batch = house.session.get(house.queues["b"], False, house.now)
+    assert batch.messages[0] is not None
+    assert batch.messages[0].content == b"1"
+    assert batch.waits_for_disk is stored

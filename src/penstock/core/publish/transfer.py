@@ -21,7 +21,8 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.scan import MessageFilter
-from penstock.core.message import DelayedEnvelope, Message
+from penstock.core.journal.group import GROUP_OPEN
+from penstock.core.message import DelayedEnvelope, Message, StoredMessage
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.outbox import Held
@@ -222,6 +223,7 @@ class Transfer(WaitingPublisher):
             for _ in placement.queues:
                 share.enter(now)  # Before it leaves the source: the sum of its address does not change.
         if source.removes:
+            self._note_move(message)
             source.take(message, now)
         else:
             source.pass_over(message)
@@ -242,6 +244,15 @@ class Transfer(WaitingPublisher):
         self._slice_bytes += placement.charge
         source.progress.done += 1
         broker.apply_gate_transitions()
+
+    def _note_move(self, message: Message) -> None:
+        """Have a delivery from a target wait for the open group, if a crash before would bring the message back."""
+        journal = self.broker.journal
+        if journal is None or not isinstance(message, StoredMessage):
+            return
+        group = message.group
+        if group is not None and group.state != GROUP_OPEN:
+            journal.open.moved = True
 
     def _reason(self) -> str:
         """Return what holds the next message, as a clause."""
