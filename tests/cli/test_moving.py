@@ -177,6 +177,33 @@ def test_interrupted_move_prints_its_counts(brokers: tuple[BrokerProcess, Broker
     eventually(lambda: old.depth("held") == 5, "the messages are back in their queue")
 
 
+def test_move_of_all_queues_takes_those_that_both_brokers_have(tmp_path: Path) -> None:
+    with serving(tmp_path) as old, serving(tmp_path) as new:
+        for queue, count in (("a", 3), ("b", 2), ("old-only", 1)):
+            fill(old.url, queue, count)
+        declared(new.url, "a", "b", "new-only")
+        done = penstock_command("messages", "move", "--all", "--from-url", old.url, "--to-url", new.url)
+        assert (done.returncode, done.stdout) == (
+            0, "5 messages moved, of 2 queues; 1 queue not moved, as the other broker has none: new-only\n",
+        ), done.stderr  # fmt: skip
+        assert [len(taken(new.url, queue)) for queue in ("a", "b", "new-only")] == [3, 2, 0]
+        assert len(taken(old.url, "old-only")) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "name a queue by --from, or move all queues by --all"),
+        (("--all", "--from", "a"), "--all moves all messages of all queues: leave out --from, --to and --count"),
+        (("--all",), "queue 'each' cannot be moved onto itself"),
+        (("--from", "a"), "queue 'a' cannot be moved onto itself"),
+    ],
+)
+def test_move_that_names_no_queue_or_its_own_is_refused(words: tuple[str, ...], sentence: str) -> None:
+    done = penstock_command("messages", "move", *words, "--url", "amqp://guest:guest@127.0.0.1:1/")
+    assert (done.returncode, done.stderr) == (1, f"penstock: {sentence}\n")
+
+
 @pytest.fixture(scope="module")
 def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a RabbitMQ."""

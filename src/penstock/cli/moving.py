@@ -1,7 +1,8 @@
 """Command `messages move`: messages of a queue of one broker into a queue of another, which need not be Penstock.
 
 A message is acknowledged at its broker after the other one has confirmed it, so none is lost: at least once. After an
-interruption, some of the last messages may be in both queues.
+interruption, some of the last messages may be in both queues. With `--all` the queues of the target, which is Penstock
+then, take the messages of the queues of their names.
 """
 
 from __future__ import annotations
@@ -36,10 +37,14 @@ NEXT_S: Final = 0.05
 """Seconds for which a batch waits for another message."""
 UNMATCHED_MOST: Final = 10_000
 """Most messages that the filter does not match: they stay unacknowledged until the end."""
+SAID_MOST: Final = 5
+"""Most names of queues in the sentence of the counts."""
+STREAM: Final = "stream"
 COPIES: Final = ("CC", "BCC")
 """Headers by which a broker routes copies."""
 FROM: Final = "Move from the broker of this URL; default: the broker of --url."
 TO: Final = "Move to the broker of this URL; default: the broker of --url."
+ALL: Final = "Move the messages of each queue that both virtual hosts have; the target must be Penstock."
 
 
 @dataclass
@@ -51,6 +56,10 @@ class Counts:
     unmatched: int = 0
     doubtful: int = 0
     """Messages on their way when the move was interrupted: they may be in both queues."""
+    queues: int = 0
+    """Queues from which messages were moved."""
+    absent: list[str] = field(default_factory=list)
+    """With --all: queues of the target that the other broker has not, or does not give away."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Properties and headers that were not sent, by name."""
     reasons: list[str] = field(default_factory=list)
@@ -62,13 +71,18 @@ class Counts:
             "refused": self.refused,
             "unmatched": self.unmatched,
             "doubtful": self.doubtful,
+            "queues": self.queues,
+            "absent": self.absent,
             "left_out": self.left_out,
             "reasons": self.reasons,
         }
 
     def sentences(self) -> str:
         """Return the counts as a sentence."""
-        parts = [f"{counted(self.moved, 'message')} moved"]
+        parts = [f"{counted(self.moved, 'message')} moved, of {counted(self.queues, 'queue')}"]
+        if self.absent:
+            names = ", ".join(self.absent[:SAID_MOST]) + (", ..." if len(self.absent) > SAID_MOST else "")
+            parts.append(f"{counted(len(self.absent), 'queue')} not moved, as the other broker has none: {names}")
         if self.unmatched:
             parts.append(f"{self.unmatched:,} not matched by the filter")
         if self.refused:
@@ -82,8 +96,9 @@ class Counts:
 
 @command()
 def move(
-    source: Annotated[str, option("Take the messages of this queue.", "QUEUE", "--from", required=True, default=...)],
-    target: Annotated[str, option("Publish the messages to this queue.", "QUEUE", "--to", default=...)],
+    source: Annotated[str | None, option("Take the messages of this queue.", "QUEUE", "--from")],
+    target: Annotated[str | None, option("Publish the messages to this queue; default: its name.", "QUEUE", "--to")],
+    every: Annotated[bool, option(ALL, option="--all")],
     from_url: Annotated[str | None, option(FROM, "URL")],
     to_url: Annotated[str | None, option(TO, "URL")],
     count: Annotated[int | None, option("Move at most N messages.", "N", "-n --count", kind=whole(1))],
@@ -95,17 +110,24 @@ def move(
 
     Properties and headers are kept. A message leaves its queue after the other broker has confirmed it; if the command
     is interrupted, some of the last messages may be in both. Within one broker `penstock queues move` is exact. Exit
-    code 1: a message was refused. For example: penstock messages move --from orders --to orders --from-url
-    amqp://guest:guest@old-broker/ --to-url amqp://guest:guest@127.0.0.1/
+    code 1: a message was refused. For example: penstock messages move --from orders
+    --from-url amqp://guest:guest@old-broker/, or penstock messages move --all --from-url amqp://guest:guest@old-broker/
     """
     first, second = from_url or url, to_url or url
-    if (first, source) == (second, target):
-        raise ConfigError(f"queue '{source}' cannot be moved onto itself")
+    if every and (source or target or count):
+        raise ConfigError("--all moves all messages of all queues: leave out --from, --to and --count")
+    if not every and not source:
+        raise ConfigError("name a queue by --from, or move all queues by --all")
+    if first == second and (every or source == (target or source)):
+        raise ConfigError(f"queue '{source or 'each'}' cannot be moved onto itself")
     counts, ended = Counts(), ""
     try:
         with control_session(first) as old, control_session(second) as new:
             user = urlsplit(second).username or "guest"
-            Moving(old, new, source, target, filter, user, counts).run(count)
+            if source:
+                Moving(old, new, source, target or source, filter, user, counts).run(count)
+            else:
+                _move_all(old, new, filter, user, counts)
     except KeyboardInterrupt:
         ended = "interrupted"
     except PenstockError as error:
@@ -118,6 +140,20 @@ def move(
         sys.exit(common.INTERRUPTED if ended == "interrupted" else 1)
     if counts.refused:
         sys.exit(1)
+
+
+def _move_all(old: Connection, new: Connection, filter: str, user: str, counts: Counts) -> None:
+    """Move the messages of all queues that both brokers have, but for streams and exclusive queues."""
+    from penstock.client.errors import ChannelClosed, ControlError, LinkClosed
+
+    names = [str(each["name"]) for each in new.list("queues") if each["type"] != STREAM and not each["exclusive"]]
+    for name in names:
+        try:
+            moving = Moving(old, new, name, name, filter, user, counts)
+        except (ChannelClosed, ControlError, LinkClosed):
+            counts.absent.append(name)
+        else:
+            moving.run(None)
 
 
 class Moving:
@@ -145,7 +181,7 @@ class Moving:
 
     def run(self, most: int | None) -> None:
         """Move messages until the end of the queue as it was at the beginning, or the number of messages."""
-        seen = 0
+        seen, before = 0, self._counts.moved
         try:
             while most is None or self._counts.moved < most:
                 room = BATCH_MESSAGES if most is None else min(BATCH_MESSAGES, most - self._counts.moved)
@@ -161,6 +197,7 @@ class Moving:
             for delivery in self._left:
                 delivery.release()
             self._receiver.close()
+            self._counts.queues += self._counts.moved > before
 
     def _batch(self, room: int) -> tuple[list[Delivery], int]:
         """Return the next messages that match, and the number of messages that were looked at."""
