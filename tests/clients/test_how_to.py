@@ -22,7 +22,7 @@ PAGES = sorted({path.stem for path in FOLDER.glob("*.md")} - RUN_ELSEWHERE.keys(
 OF_RABBITMQ = ROOT / "tests" / "compat" / "rabbitmq_definitions.json"
 RABBITMQCTL = f'rabbitmqctl() {{ cp {OF_RABBITMQ} "$2"; }}; '
 """In place of RabbitMQ's program: what it has exported."""
-OPERATED = {"alarms", "sizing"}
+OPERATED = {"alarms", "look", "sizing"}
 """Guides for a queue that is there already."""
 NOT_RUN = {
     "penstock tls reload": "needs a broker with TLS: tests/cli/test_tls.py",

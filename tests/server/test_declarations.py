@@ -27,12 +27,12 @@ def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str,
     assert peer.refused(1)[0] == 404, "nothing is created"
 
 
-def test_stream_declaration_closes_its_channel_with_an_alternative(broker: BrokerProcess) -> None:
+def test_declaration_of_a_stream_that_is_not_durable_closes_its_channel(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer:
         peer.channel(2)
         peer.send(1, commands.Queue.Declare(queue="later", arguments={"x-queue-type": "stream"}))
         code, text = peer.refused(1)
-        assert (code, "a cursor reads a queue again and again" in text) == (406, True), text
+        assert (code, "invalid property 'non-durable' for a queue of type stream" in text) == (406, True), text
         peer.send(2, commands.Queue.Declare(queue="later", passive=True))
         assert peer.refused(2)[0] == 404, "nothing is created, and the other channel is open"
 

@@ -29,10 +29,10 @@ def test_delay_is_an_annotation_in_milliseconds() -> None:
     assert message.delay == 1.5
 
 
-@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), 2.0**53, True, "5"])
-def test_invalid_delay_of_a_message_is_refused(delay: object) -> None:
+@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), 2.0**53])
+def test_invalid_delay_of_a_message_is_refused(delay: float) -> None:
     with pytest.raises(ValueError, match="a delay is a number of seconds from 0 to 9007199254740, not"):
-        penstock.Message(b"x", delay=delay)  # type: ignore[arg-type]
+        penstock.Message(b"x", delay=delay)
 
 
 def test_message_with_a_delay_keeps_its_target() -> None:

@@ -87,7 +87,7 @@ def test_broker_describes_itself(served: BrokerProcess, web: Web) -> None:
     assert churn["connection_created"] >= churn["connection_closed"] >= 0
     assert churn["queue_declared"] >= churn["queue_created"] >= churn["queue_deleted"]
     (node,) = web.get("/nodes")
-    changing = {name: node[name] for name in ("uptime", "mem_used", "fd_used")}
+    changing = {name: node[name] for name in ("uptime", "mem_used", "fd_used", "proc_used")}
     assert node == {**web.get(f"/nodes/{node['name']}"), **changing}
     assert 0 < node["fd_used"] <= node["fd_total"]
     assert node["being_drained"] is False

@@ -168,4 +168,4 @@ def test_delayed_retry_is_refused_in_a_declaration_and_in_an_import(web: Web, na
     assert refused.status == 400
     assert "x-delayed-retry-type of RabbitMQ is not supported here" in refused.json["reason"]
     put = web.ask("PUT", f"/queues/%2F/{name}-3", {"arguments": {"x-delayed-retry-min": 1000}})
-    assert (put.status, "let delivery-limit dead-letter" in put.json["reason"]) == (400, True)
+    assert (put.status, "set retry-delay and retry-delay-max" in put.json["reason"]) == (400, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from penstock.content.delay import DELAY_MS_MAX
 from penstock.content.properties import Properties
@@ -20,12 +20,15 @@ def delay_ms(delay: float) -> int:
     return round(delay * 1000)
 
 
-def delayed(message: bytes | Message, delay: float | None) -> bytes | Message:
-    """Return a message with a delay in seconds; None leaves it as it is. Raises `ValueError` as `Message`."""
-    if delay is None:
+def delayed(message: object, delay: float | None) -> Any:
+    """Return a message with a delay in seconds; None leaves it as it is. Raises `ValueError` as `Message`.
+
+    A value that is no message is returned unchanged: the publisher refuses it.
+    """
+    if isinstance(message, Body):
+        return message if delay is None else Message(message, delay=delay)
+    if delay is None or not isinstance(message, Message):
         return message
-    if not isinstance(message, Message):
-        return Message(message, delay=delay)
     return Message(
         message.body,
         properties=message.properties,

@@ -429,7 +429,8 @@ class Amqp091Format(MessageFormat):
         out.write(content[FLAGS_AT + 2 : start])
         table = end - start - 4 if end > start else 0
         write_i32_be(out, i32(table + _OFFSET_OCTETS))
-        out.write(content[start + 4 : end])
+        if end > start:
+            out.write(content[start + 4 : end])
         out.write(_OFFSET_NAME)
         write_i64_be(out, offset)
         out.write(content[end:])
