@@ -42,7 +42,7 @@ class StoredDriver:
                     first = rows[0].first if read.within and rows else read.first
                     rows = self.shelf.some_pages(read.number, first, read.most)
                 assert self._loader.load(read, rows, self._times) == []
-            self.driver.run_turn(broker.now)
+            self.driver.run_turn()
             if self.journal.is_idle() and not reads and not broker.page_reads:
                 return
         raise AssertionError("the store never comes to rest")
