@@ -207,6 +207,8 @@ class Journal(Backlog):
         self._sealed: deque[JournalGroup] = deque()
         self.series = Series(self._sealed)
         self._sparse: deque[JournalGroup] = deque()
+        self.last_move: i64 = 0
+        """Number of the last unwritten group that moves messages (`note_move`); 0 without one."""
 
     def number_from(self, number: i64) -> None:
         """Start numbering above all numbers in the store; no group may have content yet."""
@@ -275,6 +277,13 @@ class Journal(Backlog):
                 self._grows_sparse(group)
         else:
             self.delete_row(group)
+
+    def note_move(self) -> None:
+        """Record that the open group moves a message that is in the store: a crash before it brings the message back
+        to where it was.
+        """
+        self.open.moved = True
+        self.last_move = self.open.number
 
     def on_requeued(self, message: StoredMessage) -> None:
         """Record a requeued message, which carries its own redelivery count."""
@@ -506,6 +515,8 @@ class Journal(Backlog):
         """Handle that the taken groups are on disk: notify listeners."""
         groups = self.writing
         self.writing = []
+        if groups and self.last_move <= groups[len(groups) - 1].number:
+            self.last_move = 0
         self.pieces.written()
         for group in groups:
             awaiting = group.listeners

@@ -252,7 +252,7 @@ class Transfer(WaitingPublisher):
             return
         group = message.group
         if group is not None and group.state != GROUP_OPEN:
-            journal.open.moved = True
+            journal.note_move()
 
     def _reason(self) -> str:
         """Return what holds the next message, as a clause."""

@@ -180,7 +180,7 @@ class Delays(TimerHandler, DelayedMessages):
         queue.enqueue(envelope.plain, self._content_of(message), message.charge, now, share)
         storage = queue.storage
         if stored and storage is not None:
-            storage.journal.open.moved = True
+            storage.journal.note_move()
 
     def _return(self, message: StoredMessage, now: float) -> None:
         """Return a message to its position for another try."""

@@ -7,7 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.journal.group import GROUP_OPEN, JournaledQueue, JournalGroup
+from penstock.core.journal.group import GROUP_OPEN, GroupState, JournaledQueue, JournalGroup
 from penstock.core.journal.journal import Journal
 from penstock.core.message import DelayedEnvelope, Message, StoredMessage
 from penstock.core.queue.queue import Queue
@@ -91,16 +91,30 @@ def record_delivery(storage: QueueStorage, messages: list[Message | None]) -> bo
                 delivered = message.sequence
             if message.sequence > on_disk and _survives_crash(message):
                 on_disk = message.sequence
-    if delivered == storage.delivered and on_disk == storage.redelivery_mark:
+    journal = storage.journal
+    moved = journal.last_move > 0 and not journal.disk.is_failing() and _is_being_moved(messages)
+    if delivered == storage.delivered and on_disk == storage.redelivery_mark and not moved:
         return False
     storage.delivered = delivered
-    journal = storage.journal
     journal.mark_progress(storage)
     if on_disk > storage.redelivery_mark:
         _wait_less(storage, len(messages))
         return not journal.disk.is_failing()
     if storage.lookahead > 0 and storage.redelivery_mark - delivered < storage.lookahead // 2:
         journal.open.urgent = True  # In time for waiting deliveries.
+    return moved
+
+
+def _is_being_moved(messages: list[Message | None]) -> bool:
+    """Return whether a message is moved by a group that is not on the disk yet.
+
+    A crash before would bring it back to where it was, with a position of which no mark says that it was delivered.
+    """
+    for message in messages:
+        if isinstance(message, StoredMessage):
+            group = message.group
+            if isinstance(group, JournalGroup) and group.moved and group.state != GroupState.WRITTEN:
+                return True
     return False
 
 
