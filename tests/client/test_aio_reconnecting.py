@@ -7,6 +7,7 @@ import concurrent.futures
 import logging
 import socket
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,6 +17,7 @@ from penstock.client import calls
 from penstock.client.aio import Connection
 from penstock.client.errors import ConnectError, LoginRefused, WrongProtocol, WrongServer
 from tests.client.conversations import both_protocols, fresh, until, url_of
+from tests.support.tcp_proxy import proxied
 
 
 class Token:
@@ -187,11 +189,14 @@ def test_blocking_call_without_a_broker_ends_at_the_time_out(
     broker_url: str, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR, "penstock")
-    connection = penstock.sync.connect(url_of(broker_url, protocol, reconnect_delay=60, reconnect_delay_max=60))
-    publisher = connection.publisher(connection.declare_queue(fresh()))
-    publisher.send(b"one")
-    receipt = publisher.publish(b"two")
-    connection._socket.shutdown(socket.SHUT_RDWR)
+    with proxied(urlsplit(broker_url).netloc) as proxy:
+        url = url_of(f"amqp://{proxy.address}", protocol, reconnect_delay=60, reconnect_delay_max=60)
+        connection = penstock.sync.connect(url)
+        publisher = connection.publisher(connection.declare_queue(fresh()))
+        publisher.send(b"one")
+        proxy.forget(requests=False)
+        receipt = publisher.publish(b"two")
+        connection._socket.shutdown(socket.SHUT_RDWR)
     with pytest.raises(penstock.ConfirmTimeout):
         receipt.wait(0.2)
     with pytest.raises(penstock.FlowControlTimeout, match="the connection is lost"):

@@ -6,6 +6,7 @@ The connection is offline for a minute after it was cut off: its first pause bef
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,6 +16,7 @@ from penstock.client.aio import Connection
 from penstock.client.blocking import Connection as BlockingConnection
 from penstock.client.options import Options
 from tests.client.conversations import both_protocols, fill, fresh, received, until, url_of
+from tests.support.tcp_proxy import proxied
 
 OFFLINE = {"reconnect_delay": 60, "reconnect_delay_max": 60}
 FOR_GOOD = {"reconnect": "false"}
@@ -66,9 +68,11 @@ async def test_calls_of_a_connection_lost_for_good_raise(broker_url: str, protoc
 async def test_message_under_way_is_unknown_when_the_connection_is_lost_for_good(
     broker_url: str, protocol: str
 ) -> None:
-    async with penstock.connect(url_of(broker_url, protocol, **FOR_GOOD)) as connection:
+    with proxied(urlsplit(broker_url).netloc) as proxy:
+        connection = await penstock.connect(url_of(f"amqp://{proxy.address}", protocol, **FOR_GOOD))
         publisher = connection.publisher(await connection.declare_queue(fresh()))
         await publisher.send(b"first")
+        proxy.forget(requests=False)
         receipt = await publisher.publish(b"x")
         sending = asyncio.create_task(publisher.send(b"y"))
         result = penstock.SendResult()
@@ -82,6 +86,7 @@ async def test_message_under_way_is_unknown_when_the_connection_is_lost_for_good
             await receipt
         await many
         assert (result.taken, result.unknown, result.confirmed) == (2, 2, 0)
+        await connection.close()
 
 
 async def test_cancelled_wait_for_a_receipt_changes_nothing(connection: penstock.Connection, queue: str) -> None:
@@ -130,15 +135,18 @@ async def test_receive_goes_on_after_a_loss_and_accepted_messages_may_come_again
 
 @both_protocols
 async def test_drain_and_close_that_time_out_return_unfinished_messages(broker_url: str, protocol: str) -> None:
-    async with penstock.connect(url_of(broker_url, protocol, **OFFLINE)) as connection:
+    with proxied(urlsplit(broker_url).netloc) as proxy:
+        connection = await penstock.connect(url_of(f"amqp://{proxy.address}", protocol, **OFFLINE))
         publisher = connection.publisher(await connection.declare_queue(fresh()))
         await publisher.send(b"first")
+        proxy.forget(requests=False)
         receipt = await publisher.publish(b"x")
         cut(connection)
         assert await publisher.drain(timeout=0.05) is False
         assert receipt.state == "on the wire"
         assert await publisher.close(timeout=0.05) == [receipt]
         assert receipt.state == "unknown"
+        await connection.close()
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
