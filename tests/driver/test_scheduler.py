@@ -182,7 +182,7 @@ def test_jobs_that_only_read_have_a_smaller_share_of_a_turn_than_clients(driver:
     driver.scheduler.start_asking(endless(driver))
     for _ in range(3):
         begun = work.done
-        driver.scheduler.run_jobs()
+        driver.scheduler.run_changes()
         assert ASKING_SHARE <= work.done - begun < ASKING_SHARE + 20
     assert ASKING_SHARE * 4 <= SHARE
 
@@ -191,7 +191,7 @@ def test_jobs_of_onlookers_are_no_part_of_a_turn_and_have_small_slices(driver: B
     work = driver.broker.work
     driver.scheduler.start_looking(endless(driver))
     begun = work.done
-    driver.run_turn(looking=False)
+    driver.run_turn(whole=False)
     assert work.done == begun
     for _ in range(3):
         begun = work.done

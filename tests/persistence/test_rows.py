@@ -10,7 +10,7 @@ import pytest
 from penstock.core.message import BccEnvelope, Envelope
 from penstock.core.routing.route import Route
 from penstock.errors import StoreError
-from penstock.persistence.rows import encode_row
+from penstock.persistence.rows import OCTETS_A_STEP, RowEncoder
 from tests.persistence.test_recovery import House
 from tests.support.memory_store import WALL, Shelf
 
@@ -69,16 +69,41 @@ def test_row_refuses_a_longer_name_rather_than_cutting_it() -> None:
     publish(house, [LONGEST + "a"])
     (group,) = house.journal.take()
     with pytest.raises(ValueError, match="has 256 bytes; a row has room for 255"):
-        encode_row(group, WALL, [])
+        RowEncoder(group, WALL).step()
 
 
 def test_row_keeps_the_form_that_earlier_versions_wrote() -> None:
     house = House(Shelf())
     publish(house, ["k"])
     (group,) = house.journal.take()
-    row = encode_row(group, WALL, [])
+    encoder = RowEncoder(group, WALL)
+    encoder.step()
+    row = encoder.row()
+    assert encoder.complete
     assert row[0] == 1
     assert b"\x00\x05plain\x00\x01\x01k" in row
+
+
+def test_row_that_is_encoded_in_steps_is_read_back_whole() -> None:
+    shelf = Shelf()
+    house = House(shelf)
+    contents = [b"%d" % number + bytes(OCTETS_A_STEP // 4) for number in range(10)]
+    for content in contents:
+        house.producer.publish(house.route("", "plain", 0, True), content, 300)
+    (group,) = house.journal.take()
+    encoder = RowEncoder(group, WALL)
+    steps = 0
+    while not encoder.complete:
+        assert encoder.step() > 0
+        steps += 1
+    assert steps == 3
+    house = House(Shelf())
+    for content in contents:
+        house.producer.publish(house.route("", "plain", 0, True), content, 300)
+    shelf.write(house.journal)
+    assert next(iter(shelf.rows.values())).data == encoder.row()
+    found = House(shelf).queues["plain"].ready_queue.messages()
+    assert [message.content for message in found] == contents
 
 
 @pytest.mark.parametrize("blind", [[], ["other"]])

@@ -163,15 +163,18 @@ class BrokerDriver(ServedDriver):
         self.broker.begin(now)
         return self.scheduler.serve()
 
-    def run_turn(self, looking: bool = True) -> bool:
+    def run_turn(self, whole: bool = True) -> bool:
         """Run a turn: serve everything that may proceed. Return whether there is more to do at once.
 
-        With `looking` a slice of the monitoring jobs follows. `Slices` runs these between two turns instead, when the
-        output of the first turn has been written.
+        With `whole` a share of the jobs is included, and a slice of the monitoring jobs follows. The event loop calls
+        `run_jobs` instead when it has written the output of the turn, and `Slices` runs the monitoring jobs between two
+        turns.
         """
         entries = self.scheduler.entries
         entries.begin(self.broker.now)
-        self.scheduler.run_jobs()
+        self.scheduler.run_changes()
+        if whole:
+            self.scheduler.run_jobs()
         work = self.broker.work
         done = work.done
         more = self.broker.run(TURNS)
@@ -194,10 +197,14 @@ class BrokerDriver(ServedDriver):
         for link in self.broker.credits.take_changed():
             link.announce()
         unlink(ended)
-        if looking and self.scheduler.has_onlookers():
+        if whole and self.scheduler.has_onlookers():
             self.scheduler.look()
             more = True
         return more or self.scheduler.has_jobs() or self.broker.pending() or self.broker.has_dirty()
+
+    def run_jobs(self) -> bool:
+        """Run a share of the jobs; return whether there were any, so that another turn must follow."""
+        return self.scheduler.run_jobs()
 
     def take_pending_output(self) -> list[Connection]:
         """Take the connections with pending output."""

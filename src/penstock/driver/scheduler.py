@@ -1,9 +1,9 @@
 """Scheduler of a turn's work: input of connections in fair shares, and changes, jobs and reads in steps.
 
 scheduler.begin_turn()                 once a turn scheduler.receive(connection, data)    input that was read; handled
-at once, or later scheduler.serve()                      input that waits scheduler.run_jobs()                   some
-steps of changes, jobs and reads scheduler.look()                       some steps of monitoring reads, which do not
-belong to a turn
+at once, or later scheduler.serve()                      input that waits scheduler.run_changes()                some
+steps of changes and reads scheduler.run_jobs()                   some steps of jobs, after the output of the turn
+scheduler.look()                       some steps of monitoring reads, which do not belong to a turn
 
 Changes run one after the other. Jobs are long work that runs beside changes, in slices: the job with the least units of
 work so far is next. Steps of a job that must not run beside a change run in the line of changes.
@@ -27,6 +27,7 @@ from penstock.driver.write_pauses import PausedJobs, pause_if_over
 from penstock.flow.work import (
     ASKING_SHARE,
     JOB_SLICE,
+    JOBS_PART,
     JOBS_SHARE,
     LOOKING_SHARE,
     SHARE,
@@ -181,14 +182,17 @@ class Scheduler:
             if run.job is not None:
                 run.job.retried = True
 
-    def run_jobs(self) -> None:
-        """Run some steps of changes, jobs and reads."""
-        done = self.broker.work.done
+    def run_changes(self) -> None:
+        """Run some steps of changes and reads."""
         self._run(self._changes, SHARE)
-        if self._jobs:
-            left = done + SHARE - self.broker.work.done
-            self._run_jobs(left if left > JOBS_SHARE else JOBS_SHARE)
         self._run(self._asked, ASKING_SHARE)
+
+    def run_jobs(self) -> bool:
+        """Run some steps of jobs; return whether there were any, so that another turn must follow."""
+        if self._next_job() is None:
+            return False
+        self._run_jobs(min(max(self.line.used() // JOBS_PART, JOBS_SHARE), SHARE))
+        return True
 
     def look(self) -> bool:
         """Run a slice of the monitoring reads; return whether a read is complete, so that its answer must be written.

@@ -29,10 +29,17 @@ SHARE: Final = 2_500
 """Units of one client's work in a turn."""
 ASKING_SHARE: Final = 500
 """Units in a turn for all jobs that answer waiting clients by reading, such as ranges of a cursor, besides changes."""
-JOBS_SHARE: Final = 500
-"""Least units in a turn for all long jobs together; they also have what changes leave of `SHARE`."""
-JOB_SLICE: Final = 250
+JOBS_SHARE: Final = 100
+"""Least units in a turn for all long jobs together. They may use a part (`JOBS_PART`) of what the turn has used before,
+`SHARE` at most: so they lengthen a turn by this part, or by a tenth of a millisecond.
+"""
+JOBS_PART: Final = 4
+JOB_SLICE: Final = 50
 """Units of one long job, before the job with the least units so far is next."""
+STORE_SHARE: Final = 250
+"""Least units in a turn to encode a store transaction. As many may be used as the turn has used before, `SHARE` at
+most.
+"""
 LOOKING_SHARE: Final = 150
 """Units of a slice of monitoring jobs, such as `top` and lists: other work waits for one slice at most."""
 TURN: Final = 8_000
@@ -106,6 +113,7 @@ class WorkQueue:
         self._drawn: i64 = 0
         self._clock: i64 = 0
         self._furthest: i64 = 0
+        self._turn_began: i64 = 0
         self._turn_ends: i64 = TURN
         self._began: i64 = 0
 
@@ -115,7 +123,8 @@ class WorkQueue:
     def begin_turn(self) -> None:
         """Begin a new turn with its own units."""
         self._turn += 1
-        self._turn_ends = self.meter.done + TURN
+        self._turn_began = self.meter.done
+        self._turn_ends = self._turn_began + TURN
         if self._after:
             for worker in self._after:
                 self._push(worker)
@@ -123,6 +132,10 @@ class WorkQueue:
             self._least_after = UNLIMITED_WORK
         elif not self._line:
             self._clock = self._furthest  # No client waits: earlier use does not count any more.
+
+    def used(self) -> i64:
+        """Return the units of the present turn so far, all work included."""
+        return self.meter.done - self._turn_began
 
     def has_room(self) -> bool:
         """Return whether the present turn has units left."""

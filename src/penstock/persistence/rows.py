@@ -44,19 +44,60 @@ MICROSECONDS: Final = 1e6
 NO_TTL: Final = -1
 
 
-def encode_row(group: JournalGroup, wall_offset: float, bodies: list[int]) -> bytes:
-    """Encode the messages of a closed group. `wall_offset` converts the broker's clock into seconds since the epoch.
+OCTETS_A_STEP: Final = 64 * 1024
+"""Octets of a row that are encoded in one step, besides those of the step's last message."""
+MESSAGES_A_UNIT: Final = 4
+ROW_OCTETS_A_UNIT: Final = 4096
+"""Messages, and octets, that are encoded with one unit of work."""
 
-    The numbers of the bodies of large messages are appended to `bodies`.
-    """
-    out = BytesWriter()
-    out.append(FORMAT)
-    address: Envelope | None = None
-    arrived = NEVER
-    content = b""
-    for run in group.runs:
-        following: i64 = -1
-        for message in run.messages:
+
+class RowEncoder:
+    """Encoder of the messages of a closed group, in steps."""
+
+    def __init__(self, group: JournalGroup, wall_offset: float) -> None:
+        self.complete: bool = False
+        """True if all messages are encoded."""
+        self.bodies: list[int] = []
+        """Numbers of the bodies of large messages."""
+        self._runs = group.runs
+        self._wall_offset = wall_offset
+        """Seconds since the epoch, minus the broker's clock."""
+        self._out = BytesWriter()
+        self._out.append(FORMAT)
+        self._run: i64 = 0
+        self._at: i64 = 0
+        """The run and the message in it that are encoded next."""
+        self._following: i64 = -1
+        """Sequence that the next message has if it follows the last one."""
+        self._address: Envelope | None = None
+        self._arrived: float = NEVER
+        self._content = b""
+        """Address, arrival and content of the last message."""
+
+    def step(self) -> i64:
+        """Encode some messages; return the units of work."""
+        begin: i64 = len(self._out)
+        messages: i64 = 0
+        while self._run < len(self._runs):
+            at = self._at
+            is_whole = self._encode(self._runs[self._run], begin + OCTETS_A_STEP)
+            messages += self._at - at
+            if not is_whole:
+                return messages // MESSAGES_A_UNIT + OCTETS_A_STEP // ROW_OCTETS_A_UNIT
+            self._run += 1
+            self._at = 0
+            self._following = -1
+        self.complete = True
+        return messages // MESSAGES_A_UNIT + (len(self._out) - begin) // ROW_OCTETS_A_UNIT
+
+    def _encode(self, run: MessageRun, end: i64) -> bool:
+        """Encode messages of a run until the row has so many octets; return whether the run is complete."""
+        out, wall_offset, messages = self._out, self._wall_offset, run.messages
+        address, arrived, content, following = self._address, self._arrived, self._content, self._following
+        at = self._at
+        while at < len(messages) and len(out) < end:
+            message = messages[at]
+            at += 1
             if message.sequence != following:
                 out.append(QUEUE)
                 write_i64_be(out, run.storage.number)
@@ -73,9 +114,15 @@ def encode_row(group: JournalGroup, wall_offset: float, bodies: list[int]) -> by
                 out.append(TIME)
                 write_i64_be(out, round((arrived + wall_offset) * 1e6))
             if message.content is not content and is_large(message.content):
-                bodies.append(int(number_of(message.content)))
+                self.bodies.append(int(number_of(message.content)))
             content = _write_message(out, message, content)
-    return out.getvalue()
+        self._address, self._arrived, self._content, self._following = address, arrived, content, following
+        self._at = at
+        return at == len(messages)
+
+    def row(self) -> bytes:
+        """Return the complete row."""
+        return self._out.getvalue()
 
 
 def _write_message(out: BytesWriter, message: StoredMessage, before: bytes) -> bytes:

@@ -15,7 +15,7 @@ from penstock.core.queue.queue import Queue
 from penstock.errors import StoreError
 from penstock.flow.work import Steps, WorkMeter
 from penstock.persistence.metadata_records import encode_metadata
-from penstock.persistence.rows import FORMAT, encode_row
+from penstock.persistence.rows import FORMAT, RowEncoder
 from penstock.store.records import (
     STALE,
     UNKNOWN,
@@ -173,9 +173,6 @@ def _decode(reference: Reference, data: bytes, fates: dict[int, RowSettlements])
             pos += 6
 
 
-MESSAGES_A_UNIT: Final = 4
-CHARGE_A_UNIT: Final = 4096
-"""Messages, and bytes (charges) of messages, that are encoded with one unit of work."""
 SETTLED_A_UNIT: Final = 4
 SETTLED_A_STEP: Final = 256
 """Settlements that are encoded with one unit of work, and that are examined in a step."""
@@ -192,9 +189,8 @@ def encode_steps(
 ) -> Steps[StoreTransaction]:
     """Return the transaction for these groups; `wall_offset` converts the broker's clock into wall time (seconds).
 
-    Each step encodes the messages of whole groups, whose size is bounded (core/journal/journal.py), or some of the
-    settlements, deleted rows, queues or changes, whose number in a group is unbounded. All objects are encoded in their
-    present state: later changes are in a later group as well.
+    Each step encodes some of the messages, settlements, deleted rows, queues or changes. All objects are encoded in
+    their present state: later changes are in a later group as well.
     """
     commit = StoreTransaction()
     for write in journal.pieces.writing:
@@ -202,8 +198,6 @@ def encode_steps(
     commit.pieces_gone += journal.pieces.deleting
     for group in groups:
         yield from _encode_messages(commit, journal, group, wall_offset, work)
-        if work.spend(len(group.messages) // MESSAGES_A_UNIT + (group.size + group.paged) // CHARGE_A_UNIT):
-            yield
     for group in groups:
         for change in group.changes:
             record = encode_metadata(change)
@@ -215,13 +209,11 @@ def encode_steps(
     return commit
 
 
-def _encode_row(commit: StoreTransaction, group: JournalGroup, wall_offset: float) -> bytes:
-    """Encode a row, and record the bodies of its large messages."""
-    bodies: list[int] = []
-    data = encode_row(group, wall_offset, bodies)
-    if bodies:
-        commit.row_bodies.append(RowBodies(int(group.number), tuple(dict.fromkeys(bodies))))
-    return data
+def _add_row(commit: StoreTransaction, encoder: RowEncoder, row: MessageRow) -> None:
+    """Add a row, and record the bodies of its large messages."""
+    commit.rows.append(row)
+    if encoder.bodies:
+        commit.row_bodies.append(RowBodies(row.number, tuple(dict.fromkeys(encoder.bodies))))
 
 
 def _encode_messages(
@@ -229,19 +221,25 @@ def _encode_messages(
 ) -> Steps[None]:
     number = int(group.number)
     if group.has_row():
-        data = _encode_row(commit, group, wall_offset)
-        commit.rows.append(MessageRow(number, data, 0, 0, len(group.messages), int(group.size)))
+        encoder = RowEncoder(group, wall_offset)
+        while not encoder.complete:
+            if work.spend(encoder.step()):
+                yield
+        _add_row(commit, encoder, MessageRow(number, encoder.row(), 0, 0, len(group.messages), int(group.size)))
     for page in group.pages:
-        commit.rows.append(
-            MessageRow(
-                int(page.group.number),
-                _encode_row(commit, page.group, wall_offset),
-                int(page.storage.number),
-                int(page.first),
-                int(page.persistent_messages),
-                int(page.persistent_bytes),
-            )
+        encoder = RowEncoder(page.group, wall_offset)
+        while not encoder.complete:
+            if work.spend(encoder.step()):
+                yield
+        row = MessageRow(
+            int(page.group.number),
+            encoder.row(),
+            int(page.storage.number),
+            int(page.first),
+            int(page.persistent_messages),
+            int(page.persistent_bytes),
         )
+        _add_row(commit, encoder, row)
     commit.pages_gone += group.purged_pages
     settlements = yield from encode_settlement(journal, group, work)
     if settlements:

@@ -182,10 +182,11 @@ class EventLoop:
                 self.loop.call_soon(self._run_once)
 
     def _run_once(self) -> None:
-        """Run one turn: release waiters, write output, handle waiting input, arm the timer.
+        """Run one turn: release waiters, write output, handle waiting input, encode for the store, run jobs.
 
         Waiting input belongs to clients that use much. Its answers are written in the next turn, so that clients that
-        use little wait for only one share of such input, and not for another behind their own input.
+        use little wait for only one share of such input, and not for another behind their own input. Likewise with the
+        effects of jobs.
         """
         self._scheduled = False
         if self._suspended:
@@ -193,7 +194,7 @@ class EventLoop:
         driver = self.driver
         start = self._time()
         driver.begin(start)
-        more = driver.run_turn(looking=False)
+        more = driver.run_turn(whole=False)
         to_write = self._to_write
         to_write.extend(driver.take_pending_output())
         if to_write:
@@ -208,6 +209,8 @@ class EventLoop:
         writer = self.store_writer
         if writer is not None and (writer.leaving or driver.has_store_work()):
             writer.run_once()
+        if driver.run_jobs():
+            more = True
         when = driver.next_deadline()
         if when != self._timer_at:
             self._arm_timer(when)

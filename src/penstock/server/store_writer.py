@@ -34,7 +34,7 @@ from penstock.errors import StoreError, StoreLost
 from penstock.flow.gate_stats import Histogram
 from penstock.flow.level import UNLIMITED
 from penstock.flow.states import StateTable
-from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
+from penstock.flow.work import SHARE, STORE_SHARE, UNLIMITED_WORK, Steps
 from penstock.logs.ids import DAMAGED, INTERNAL_ERROR, RECOVERED, RECOVERING, STORE_LATE, STORE_ODD, STORE_UNREADABLE
 from penstock.logs.logger import log
 from penstock.persistence.page_loader import Loader, read_rows
@@ -334,7 +334,8 @@ class StoreWriter:
         """Encode a part of the next transaction; when it is complete, pass it to the thread."""
         assert self._encoding is not None
         work = self._driver.broker.work
-        work.limit = work.done + SHARE
+        used = self._driver.scheduler.line.used()
+        work.limit = work.done + min(max(used, STORE_SHARE), SHARE)
         try:
             next(self._encoding)
             self._event_loop.schedule()  # The rest follows in later turns.

@@ -42,7 +42,7 @@ SLICE_MESSAGES: Final = 1_000
 """Most messages in one slice."""
 SLICE_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a slice ends: they are in one journal group."""
-MOVED_WORK: Final = 10
+MOVED_WORK: Final = 2
 """Units of work to pass a message."""
 LOOKED_WORK: Final = 1
 """Units of work to look at a message, besides those of a selector."""
