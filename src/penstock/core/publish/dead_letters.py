@@ -67,15 +67,19 @@ GROWTH_MAX: Final = 2048
 class Death:
     """A message that has died, until its dead letter is in the target queues, or lost."""
 
-    __slots__ = ("message", "reason", "placed", "added")
+    __slots__ = ("message", "reason", "placed", "added", "stored")
 
-    def __init__(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
+    def __init__(
+        self, message: Message, reason: str, placed: bool, added: ContentChange | None = None, stored: bool = False
+    ) -> None:
         self.message = message
         self.reason = reason
         self.placed = placed
         """True while the message still counts in its queue, as unacknowledged."""
         self.added = added
         """Headers to add to the letter; None without any."""
+        self.stored = stored
+        """True if a crash brings the message back until the letter is written (see moved_messages.py)."""
 
 
 class LetterChores(Chore):
@@ -163,6 +167,7 @@ class DeadLetter(Held):
     def leave(self) -> None:
         """Leave the queue in which the message died, if it still counts there."""
         if self.death.placed:
+            self.death.stored = self.sender.is_stored(self.death.message)
             self.sender.forget_message(self.death.message)
 
     def enter(self, queues: list[Queue], decided: bool) -> str:
@@ -172,7 +177,12 @@ class DeadLetter(Held):
         sender = self.sender
         broker = sender.broker
         ignored: list[Gate] = []
+        journal = broker.journal if self.death.stored else None
+        if journal is not None:
+            journal.begin_move()
         refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored, decided)
+        if journal is not None:
+            journal.end_move()
         broker.apply_gate_transitions()
         if refused is None and queues:
             count_arrival(sender, queues, self.charge)
@@ -248,7 +258,15 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
 
     @override
     def dead_letter(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
-        self.broker.dead_letters.add(self, Death(message, reason, placed, added))
+        stored = not placed and self.is_stored(message)
+        self.broker.dead_letters.add(self, Death(message, reason, placed, added, stored))
+
+    def is_stored(self, message: Message) -> bool:
+        """Return whether a crash would bring a message back: itself, or the letter that is refused at this queue now,
+        or displaces the message.
+        """
+        journal = self.broker.journal
+        return journal is not None and (journal.is_moving() or journal.is_stored(message))
 
     @override
     def crowded(self) -> bool:

@@ -521,12 +521,12 @@ class Queue(GateOwner):
             sweep(self)
         if self.length is not None:
             self.length.on_removed(message)
+        if self.dead_letters is not None:
+            self.dead_letters.dead_letter(message, MAXLEN, False)
         if self.tracks_removals:
             self.release([message], now)
         self.messages -= 1
         self.bytes -= message.charge
-        if self.dead_letters is not None:
-            self.dead_letters.dead_letter(message, MAXLEN, False)
         self.counters.count_drop(self, message.charge)
 
     def delivery_limit(self) -> i64:
