@@ -157,7 +157,7 @@ def test_filter_selects_messages_and_positions_stay(client: Dialogue) -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "sentence"),
     [
-        ({"filter": "n >"}, InvalidField, "the selector is not valid at character 4: .*"),
+        ({"filter": "n >"}, InvalidField, "'filter' is not a selector: the selector is not valid at character 4: .*"),
         ({"limit": 0}, PreconditionFailed, "'limit' must be a whole number from 1, not 0"),
         (
             {"from": 1 << 63},

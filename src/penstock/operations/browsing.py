@@ -23,7 +23,6 @@ from penstock.connections.authorization import check_read_queue
 from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
 from penstock.content.message_rows import BASE64, STRING, properties_row
-from penstock.content.selector.selector import LETTERS_A_UNIT, parse_selector
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.scan import COPIED_BYTES, MessageFilter
@@ -41,6 +40,7 @@ from penstock.flow.wait import Wait, Waits
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, VHOST, Operation, Route, Waiting
 from penstock.operations.body_reads import beginning_of_body
+from penstock.operations.selectors import selector_of
 from penstock.settings.kind import COUNT, Kind, whole
 
 LIMIT_DEFAULT: Final = 100
@@ -443,9 +443,7 @@ def browse(node: Node, request: ControlRequest) -> Waiting:
     name = request.text("queue")
     check_read_queue(request.access, name)
     queue = request.vhost.queue(name, request.connection)
-    text = request.text("filter", "")
-    node.broker.work.done += len(text) // LETTERS_A_UNIT
-    filter = MessageFilter(node.broker.formats, parse_selector(text))
+    filter = MessageFilter(node.broker.formats, selector_of(node, request))
     limit = _whole(request, "limit", LIMIT_DEFAULT, AT_LEAST_ONE)
     start = _whole(request, "from", 1, COUNT)
     truncate = _whole(request, "truncate", BODY_MOST, COUNT)

@@ -98,9 +98,9 @@ def no_local_in(arguments: dict[str, object]) -> object:
 
 
 def selector_work(arguments: dict[str, object]) -> i64:
-    """Return the units of work to parse the selector in a binding's arguments, once to check and once to create it."""
+    """Return the units of work to parse the selector in a binding's arguments."""
     text = arguments.get(SELECTOR)
-    return 2 * len(text) // LETTERS_A_UNIT if isinstance(text, str) else 0
+    return len(text) // LETTERS_A_UNIT if isinstance(text, str) else 0
 
 
 def selector_memory(selector: Selector | None) -> int:
