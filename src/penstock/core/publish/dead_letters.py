@@ -39,7 +39,7 @@ from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.outbox import Held
 from penstock.core.publish.waiting_publisher import REFUSAL_WORK, WaitingPublisher, count_arrival, end_hold
 from penstock.core.queue.context import ContentChange, DeadLetterSink
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, is_delayed_in
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import Topology, resolve_message
 from penstock.errors import NotFound, ResourceError
@@ -146,7 +146,11 @@ class DeadLetter(Held):
     def never_fits(self) -> Queue | None:
         """Return a target without room for the letter even when empty; None without such a target."""
         for queue in self.queues:
-            if not queue.deleted and not queue.can_ever_fit(self.charge) and admission.must_wait(queue, self.charge):
+            if queue.deleted:
+                continue
+            if not queue.can_ever_fit(self.charge) and admission.must_wait(queue, self.charge):
+                return queue
+            if is_delayed_in(queue, self.route.envelope) and not queue.could_ever_delay(1, self.charge):
                 return queue
         return None
 
@@ -228,9 +232,15 @@ class DeadLetter(Held):
         """
         kept = self.sender.keeps and self.death.placed
         if self.death.placed and queue is self.sender.queue:
-            return not kept or queue.length is None or queue.length.takes_content(self.content, now)
+            if not kept:
+                return True
+            fits = queue.length is None or queue.length.takes_content(self.content, now)
+            return fits and queue.takes_envelope(self.route.envelope, self.charge)
         if kept:
-            return queue.deleted or queue.takes(self.content, self.charge, now)
+            takes = queue.takes(self.content, self.charge, now) and queue.takes_envelope(
+                self.route.envelope, self.charge
+            )
+            return queue.deleted or takes
         return queue.admits_at_once(self.charge)
 
 

@@ -306,7 +306,9 @@ class Transfer(WaitingPublisher):
                 continue
             for gate in queue.gates:
                 if gate is queue.gate:
-                    has_room = has_room_for(queue, placement.content, charge, now)
+                    has_room = has_room_for(queue, placement.content, charge, now) and queue.takes_envelope(
+                        placement.envelope, charge
+                    )
                 elif queue.bytes + charge <= gate.guaranteed_bytes:
                     continue
                 elif self.source.removes and gate in source.gates:
