@@ -212,7 +212,7 @@ def test_get_refuses_a_message_of_a_group_that_fits_into_no_answer(driver: Broke
     queue = grouped(driver)
     content = driver.broker.formats.encode(Properties(headers={"JMSXGroupID": "one"}), b"x" * (BYTES_MOST + 1))
     queue.enqueue(Envelope("", "q"), content, 100, 100.0)
-    with pytest.raises(PreconditionFailed, match="^the message has 4,194,305 bytes; an answer has at most 4,194,304"):
+    with pytest.raises(PreconditionFailed, match=r"^the message has 4,194,305 bytes; an answer has at most 4,194,304"):
         get(driver)
     assert (queue.waiting(), queue.depth_messages()) == (1, 1)
 

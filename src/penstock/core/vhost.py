@@ -540,6 +540,7 @@ class VirtualHost(Topology):
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
         search = self._route_lookup(exchange, route, headers, message)
         target = through_exchanges(search.queues(), search.through, search.by_headers)
+        target.reads_headers = search.reads_headers
         target.selects = search.selects
         if name == CONTROL_EXCHANGE:
             target.control = True

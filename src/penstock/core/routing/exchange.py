@@ -242,6 +242,8 @@ class Exchange:
     """Name of its type; see exchange_types.py."""
     by_headers: bool = False
     """True if the queues depend on each message, so that no route is cached."""
+    by_chance: bool = False
+    """True if they depend on nothing in the message, so that its headers need not be read."""
     hashed_field: Field | None = None
     """The field of messages that `match` gets in place of the routing key; None for the routing key."""
     delays: bool = False

@@ -233,8 +233,8 @@ class ConsistentHash(Exchange):
         return best
 
 
-class ModulusHash(Exchange):
-    """Hash of the routing key, modulo the number of destinations: a new destination changes most of the others."""
+class OneOf(Exchange):
+    """An exchange that leads each message to one destination, by its index; all have equal shares."""
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
@@ -246,35 +246,39 @@ class ModulusHash(Exchange):
     def _unindex(self, binding: Binding) -> None:
         self._destinations.remove(binding)
 
+    def _choose(self, key: str, count: i64) -> i64:
+        """Return the index of the destination of a message, of so many."""
+        raise NotImplementedError
+
     @override
     def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
         count: i64 = len(self._destinations.all)
         if count > 0 and most > 0:
-            self._destinations.match(mixed(text_hash(key)) % count, matched)
+            self._destinations.match(self._choose(key, count), matched)
         return 1
 
 
-class Random(Exchange):
-    """Any destination, with equal chances; the routing key does not matter."""
+class ModulusHash(OneOf):
+    """Hash of the routing key, modulo the number of destinations: a new destination changes most of the others."""
+
+    @override
+    def _choose(self, key: str, count: i64) -> i64:
+        return mixed(text_hash(key)) % count
+
+
+class Random(OneOf):
+    """Any destination, with equal chances; neither the routing key nor the headers matter."""
+
+    by_chance = True
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
         self.by_headers = True  # No route may be cached.
-        self._destinations = Destinations()
         self._seed: i64 = text_hash(name)
         self._chosen: i64 = 0
         """Number of choices."""
 
-    def _index(self, binding: Binding) -> None:
-        self._destinations.add(binding)
-
-    def _unindex(self, binding: Binding) -> None:
-        self._destinations.remove(binding)
-
     @override
-    def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
-        count: i64 = len(self._destinations.all)
-        if count > 0 and most > 0:
-            self._chosen = (self._chosen + 1) & _BITS32
-            self._destinations.match((mixed(mixed(self._chosen) ^ self._seed) * count) >> 32, matched)
-        return 1
+    def _choose(self, key: str, count: i64) -> i64:
+        self._chosen = (self._chosen + 1) & _BITS32
+        return (mixed(mixed(self._chosen) ^ self._seed) * count) >> 32
