@@ -100,6 +100,9 @@ class StreamScan(Scan, SearchListener):
         index = chunk.index_of(self.position)
         end: i64 = len(chunk.messages)
         while index < end and len(messages) < room and charge < BATCH_BYTES and work.done < until:
+            if not self._wants(chunk.messages[index], sure):
+                index += 1
+                continue
             message = line[index]
             if message is None:
                 work.done += PREPARED_A_UNIT
@@ -107,17 +110,15 @@ class StreamScan(Scan, SearchListener):
                 line[index] = message
             if weighs and not consumer.accepts(len(messages), charge, message.charge):
                 break
-            if self._wants(chunk, index, message, sure):
-                messages.append(message)
-                charge += message.charge
+            messages.append(message)
+            charge += message.charge
             index += 1
         self.position = chunk.messages[index].sequence if index < end else chunk.end
         return consumer.session.lend_copies(consumer, messages, charge, now) if messages else None
 
-    def _wants(self, chunk: LogChunk, index: i64, message: Message, sure: i64) -> bool:
-        """Return whether the consumer gets a message: its filter matches, and its connection can be sent the message.
-
-        The filter sees the message as it was published.
+    def _wants(self, message: Message, sure: i64) -> bool:
+        """Return whether the consumer gets a message, as it was published: its filter matches, and its connection can
+        be sent the message.
         """
         filter = self.filter
         if message.charge > sure and self.consumer.session.passes_over(self.consumer.queue, message):
@@ -125,7 +126,7 @@ class StreamScan(Scan, SearchListener):
         if filter.selector is None and filter.excluded_origin == 0:
             return True
         self.broker.work.done += filter.work
-        matches = filter.matches(chunk.messages[index])
+        matches = filter.matches(message)
         self.broker.work.done += filter.searched
         return matches
 
