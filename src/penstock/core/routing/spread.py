@@ -144,6 +144,15 @@ class Destinations:
             matched.append(binding)
             break
 
+    def match_modulo(self, number: i64, matched: list[Binding], most: i64) -> i64:
+        """Append one binding to the destination of a number, modulo their count; return the visits, as `match` of
+        exchanges.
+        """
+        count: i64 = len(self.all)
+        if count > 0 and most > 0:
+            self.match(number % count, matched)
+        return 1
+
 
 class ConsistentHash(Exchange):
     """Consistent hash of the routing key, of a header or of a property. The binding key is the weight, a number."""
@@ -233,8 +242,8 @@ class ConsistentHash(Exchange):
         return best
 
 
-class OneOf(Exchange):
-    """An exchange that leads each message to one destination, by its index; all have equal shares."""
+class ModulusHash(Exchange):
+    """Hash of the routing key, modulo the number of destinations: a new destination changes most of the others."""
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
@@ -246,27 +255,12 @@ class OneOf(Exchange):
     def _unindex(self, binding: Binding) -> None:
         self._destinations.remove(binding)
 
-    def _choose(self, key: str, count: i64) -> i64:
-        """Return the index of the destination of a message, of so many."""
-        raise NotImplementedError
-
     @override
     def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
-        count: i64 = len(self._destinations.all)
-        if count > 0 and most > 0:
-            self._destinations.match(self._choose(key, count), matched)
-        return 1
+        return self._destinations.match_modulo(mixed(text_hash(key)), matched, most)
 
 
-class ModulusHash(OneOf):
-    """Hash of the routing key, modulo the number of destinations: a new destination changes most of the others."""
-
-    @override
-    def _choose(self, key: str, count: i64) -> i64:
-        return mixed(text_hash(key)) % count
-
-
-class Random(OneOf):
+class Random(Exchange):
     """Any destination, with equal chances; neither the routing key nor the headers matter."""
 
     by_chance = True
@@ -274,11 +268,18 @@ class Random(OneOf):
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
         self.by_headers = True  # No route may be cached.
+        self._destinations = Destinations()
         self._seed: i64 = text_hash(name)
         self._chosen: i64 = 0
         """Number of choices."""
 
+    def _index(self, binding: Binding) -> None:
+        self._destinations.add(binding)
+
+    def _unindex(self, binding: Binding) -> None:
+        self._destinations.remove(binding)
+
     @override
-    def _choose(self, key: str, count: i64) -> i64:
+    def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
         self._chosen = (self._chosen + 1) & _BITS32
-        return (mixed(mixed(self._chosen) ^ self._seed) * count) >> 32
+        return self._destinations.match_modulo(mixed(mixed(self._chosen) ^ self._seed), matched, most)
