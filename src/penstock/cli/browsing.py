@@ -123,12 +123,11 @@ def _say_whole(connection: Connection, queue: str, row: dict[str, Any]) -> bool:
 
 def _piece(connection: Connection, queue: str, position: int, at: int) -> bytes:
     """Return some bytes of a body from an index on; empty if the message is gone."""
-    fields = {"queue": queue, "from": position, "limit": 1, "truncate": PIECE_BYTES, "skip": at}
-    found = connection.request("messages.browse", **fields)["messages"]
-    if not found or found[0]["position"] != position:
+    found = next(connection.browse(queue, limit=1, start=position, truncate=PIECE_BYTES, skip=at), None)
+    if found is None or found["position"] != position:
         return b""
-    payload: str = found[0]["payload"]
-    return base64.b64decode(payload) if found[0]["payload_encoding"] == BASE64 else payload.encode()
+    payload: str = found["payload"]
+    return base64.b64decode(payload) if found["payload_encoding"] == BASE64 else payload.encode()
 
 
 def _cells(rows: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
