@@ -185,7 +185,10 @@ def _result(wanted: Wanted, transfer: Transfer, verb: str) -> Row:
     why = [_left_row(kind) for kind in transfer.left.values()]
     unread = int(transfer.source.unread())
     if unread and transfer.moved < wanted.most:
-        reason = f"queue '{wanted.source.name}' has no room in memory to read them from the disk"
+        reason = (
+            f"they are on the disk, and messages that stay fill the memory of queue '{wanted.source.name}'; consume "
+            "these or raise the capacity, and move again; a copy with the same filter reads all"
+        )
         why.append({"reason": reason, "queue": None, "messages": unread})
     return {
         "queue": wanted.source.name,
