@@ -92,6 +92,7 @@ def test_delivery_of_a_dead_letter_waits_while_a_kill_would_bring_the_message_ba
     house.step()
     put_mark_ahead(house, "dead")
     assert deliver(house, "dead") == (b"1", stored)
+    assert house.journal.open.urgent or not stored
     killed = house_of(copy.deepcopy(shelf), queues)
     assert (killed.drain("dead"), killed.drain("work")) == ([], [b"1"] if stored else [])
 

@@ -100,7 +100,7 @@ def record_delivery(storage: QueueStorage, messages: list[Message | None]) -> bo
     if on_disk > storage.redelivery_mark:
         _wait_less(storage, len(messages))
         return not journal.disk.is_failing()
-    if storage.lookahead > 0 and storage.redelivery_mark - delivered < storage.lookahead // 2:
+    if moved or (storage.lookahead > 0 and storage.redelivery_mark - delivered < storage.lookahead // 2):
         journal.open.urgent = True  # In time for waiting deliveries.
     return moved
 
