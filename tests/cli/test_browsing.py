@@ -53,7 +53,9 @@ def test_messages_are_shown_in_a_table_and_stay(broker: BrokerProcess, name: str
     assert [row["position"] for row in browsed(broker, name, "--from", "2")] == [2]
     assert [row["position"] for row in browsed(broker, name, "--filter", "n = 1")] == [1, 2]
     none = penstock_command("messages", "browse", name, "--filter", "n = 2", "--url", broker.url)
-    assert (none.returncode, none.stderr) == (0, f"queue '{name}' has no matching message from position 1 on\n")
+    assert (none.returncode, none.stderr) == (0, f"queue '{name}' has no matching message\n")
+    none = penstock_command("messages", "browse", name, "--from", "3", "--url", broker.url)
+    assert (none.returncode, none.stderr) == (0, f"queue '{name}' has no message from position 3 on\n")
 
 
 def test_delivered_message_is_shown_with_its_consumer(broker: BrokerProcess, name: str) -> None:
@@ -77,6 +79,8 @@ def test_delivered_message_is_shown_with_its_consumer(broker: BrokerProcess, nam
         (["--filter", "n >"], "the selector is not valid at character 4"),
         (["--limit", "0"], "--limit"),
         (["--from", "x"], "--from"),
+        (["--whole"], "--whole is for --json without --truncate"),
+        (["--whole", "--json", "--truncate", "5"], "--whole is for --json without --truncate"),
     ],
 )
 def test_invalid_option_is_refused(broker: BrokerProcess, name: str, words: list[str], sentence: str) -> None:
@@ -225,7 +229,7 @@ def test_large_body_is_truncated_and_refused_by_publish(broker: BrokerProcess, n
     first, second = map(json.loads, done.stdout.splitlines())
     assert (len(first["payload"]), first["payload_bytes"], first["truncated"]) == (1 << 20, 3 << 20, True)
     assert second["payload"] == "small"
-    assert done.stderr == f"1 body is truncated: `penstock queues consume {name} --json` prints whole bodies\n"
+    assert done.stderr == "1 body is truncated: with --json --whole, whole bodies are printed\n"
     file = tmp_path / "messages.jsonl"
     file.write_text(done.stdout)
     said = run(broker, "queues", "publish", name, "--json", "--file", str(file), code=1)
@@ -233,6 +237,53 @@ def test_large_body_is_truncated_and_refused_by_publish(broker: BrokerProcess, n
     file.write_text(run(broker, "queues", "consume", name, "--json", "--count", "2", "--ack"))
     run(broker, "queues", "publish", name, "--json", "--file", str(file))
     assert [len(row["payload"]) for row in browsed(broker, name, "--truncate", "100")] == [100, 5]
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "text"])
+@pytest.mark.parametrize("size", [(1 << 20) + 1, (9 << 20) + 5], ids=["a byte more", "spooled"])
+def test_whole_bodies_are_exported_in_pieces_and_published_again(
+    broker: BrokerProcess, name: str, tmp_path: Path, binary: bool, size: int
+) -> None:
+    run(broker, "queues", "declare", name)
+    unit = bytes(range(256)) if binary else "grüße €".encode()
+    sent = (unit * (size // len(unit) + 1))[:size] if binary else unit * (size // len(unit) + 1)
+    (tmp_path / "body").write_bytes(sent)
+    run(broker, "queues", "publish", name, "--whole", "--file", str(tmp_path / "body"), "--header", "n=1")
+    run(broker, "queues", "publish", name, "small")
+    done = penstock_command("messages", "browse", name, "--json", "--whole", "--url", broker.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    large, small = map(json.loads, done.stdout.splitlines())
+    assert (large["payload_encoding"], large["payload_bytes"], "truncated" in large) == ("base64", len(sent), False)
+    assert small["payload"] == "small"
+    (tmp_path / "messages.jsonl").write_text(done.stdout)
+    run(broker, "queues", "purge", name)
+    run(broker, "queues", "publish", name, "--json", "--file", str(tmp_path / "messages.jsonl"))
+    with channel_of(broker) as channel:
+        _, properties, body = channel.basic_get(name, auto_ack=True)
+        assert (body, properties.headers) == (sent, {"n": 1})
+
+
+def test_positions_of_a_stream_are_its_offsets(tmp_path: Path, store: tuple[str, str]) -> None:
+    with serving(tmp_path, *store) as broker:
+        run(broker, "queues", "declare", "s", "x-queue-type=stream")
+        for number in range(4):
+            run(broker, "queues", "publish", "s", f"m{number}", "--persistent")
+        rows = browsed(broker, "s")
+        assert [(row["position"], row["payload"]) for row in rows] == [(at, f"m{at}") for at in range(4)]
+        assert [row["payload"] for row in browsed(broker, "s", "--from", "2")] == ["m2", "m3"]
+        done = penstock_command("messages", "browse", "s", "--limit", "1", "--from", "1", "--url", broker.url)
+        assert done.stderr == "more messages follow: --from 2\n"
+        with channel_of(broker) as channel:
+            channel.basic_qos(prefetch_count=9)
+            offsets: list[int] = []
+            channel.basic_consume(
+                "s",
+                lambda _, method, properties, body: offsets.append(properties.headers["x-stream-offset"]),
+                arguments={"x-stream-offset": 2},
+            )
+            while len(offsets) < 2:
+                channel.connection.process_data_events(time_limit=0.1)
+        assert offsets == [2, 3]
 
 
 def test_paged_queue_is_browsed_from_the_disk_also_after_a_kill(tmp_path: Path, store: tuple[str, str]) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.support.brokers import BrokerProcess
+from tests.support.brokers import BrokerProcess, serving
 from tests.support.commands import listed, run, told
 
 
@@ -52,3 +52,19 @@ def test_detached_deletion_names_its_job_and_its_result(own_broker: BrokerProces
     )
     assert run(own_broker, "vhosts", "delete", "staging", "--if-exists") == "vhost staging does not exist\n"
     assert run(own_broker, "jobs", "show", "99", code=1).startswith("penstock: no job 99: the last 100 finished jobs")
+
+
+def test_filtered_move_of_a_paging_queue_says_what_stays_unread(tmp_path: Path, store: tuple[str, str]) -> None:
+    lines = "\n".join(json.dumps({"payload": f"{number}"}) for number in range(500))
+    (tmp_path / "messages.jsonl").write_text(lines)
+    with serving(tmp_path, *store) as broker:
+        run(broker, "queues", "declare", "q", "overflow=page", "capacity-messages=100")
+        run(broker, "queues", "declare", "other")
+        run(broker, "queues", "publish", "q", "--json", "--file", str(tmp_path / "messages.jsonl"))
+        first, second, third = run(broker, "queues", "move", "q", "other", "--filter", "none = 1").splitlines()
+        assert first == "0 messages moved from queue 'q' to queue 'other'"
+        looked, left = (int(line.split()[0]) for line in (second, third))
+        assert (looked + left, left > 0, second.endswith("messages not matched by the filter")) == (500, True, True)
+        assert third.startswith(f"{left} messages left in queue 'q': they are on the disk, and messages that stay fill")
+        said = run(broker, "queues", "copy", "q", "other", "--filter", "none = 1").splitlines()
+        assert said[1:] == ["500 messages not matched by the filter"]

@@ -30,11 +30,13 @@ def test_receiver_gets_messages_that_match_its_filters(
             proton.symbol("amqp:properties-filter"), {proton.symbol("subject"): "&p:order"}
         ),
         proton.symbol("g"): proton.Described(proton.symbol("amqp:application-properties-filter"), {"region": "eu"}),
-        proton.symbol("h"): proton.Described(proton.symbol("amqp:sql-filter"), "properties.subject = 'x'"),
+        proton.symbol("h"): proton.Described(proton.symbol("amqp:sql-filter"), "p.subject <> 'order.paid'"),
+        proton.symbol("i"): proton.Described(proton.symbol("rabbitmq:stream-filter"), "eu"),
     }
     receiver = client.create_receiver(f"/queues/{name}", credit=10, options=Filter(filters))
     in_effect = receiver.link.remote_source.filter
     in_effect.next()
-    assert {str(key) for key in in_effect.get_object()} == {"f", "g"}
-    assert [receiver.receive().body for _ in range(2)] == ["order.new eu", "order.paid eu"]
+    assert {str(key) for key in in_effect.get_object()} == {"f", "g", "h"}
+    sender.send(proton.Message(body="last", subject="order.last", properties={"region": "eu"}))
+    assert [receiver.receive().body for _ in range(2)] == ["order.new eu", "last"]
     client.close()

@@ -75,7 +75,7 @@ def test_fields_about_the_former_queue_are_ignored_and_absent_ones_are_empty() -
         (b'{"payload": "\\ud800"}', "the payload has half of a surrogate pair"),
         (b'{"payload": "x", "payload_encoding": "hex"}', "payload_encoding must be string or base64, not 'hex'"),
         (b'{"payload": "x", "payload_encoding": "base64"}', "the payload is not base64"),
-        (b'{"payload": "", "truncated": true}', "the payload is truncated: export the message with `penstock queues"),
+        (b'{"payload": "", "truncated": true}', "the payload is truncated: `penstock messages browse --json --whole`"),
         (b'{"payload": "", "routing-key": "k"}', r"a message has no field 'routing-key'; did you mean routing_key\?"),
         (b'{"payload": "", "xyz": 1}', "a message has no field 'xyz'; known are payload, payload_encoding"),
         (b'{"payload": "", "properties": 1}', "properties must be an object, not 1"),

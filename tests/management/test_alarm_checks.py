@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from penstock.core.gates.operator import VHOST
 from penstock.core.journal.journal import Journal
-from penstock.flow.gate import DEADLINE
+from penstock.flow.gate import DEADLINE, Gate
 from penstock.flow.work import UNITS_A_TURN
-from penstock.management.alarm_checks import SLICE, AlarmThresholds
+from penstock.management.alarm_checks import SLICE, AlarmThresholds, GateOf
 from penstock.management.node import Certificates
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
 from tests.support import at_once
 from tests.support.blocked_scene import Scene
 from tests.support.driven_connection import publish
@@ -83,6 +86,54 @@ def test_gates_of_operator_address_and_vhost_raise_alarms(scene: Watched) -> Non
     assert scene.kinds(104.0) == []
     found = scene.raised(107.0)
     assert sorted(str(row["subject"]) for row in found) == ["the operator, who holds queue orders", "vhost /"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "pattern", "block", "subject"),
+    [
+        ("queue", "orders", {"queue": "orders"}, "queue orders"),
+        ("address", "amq.direct", {"address": "amq.direct"}, "address amq.direct"),
+        ("user", "guest", {"user": "guest"}, "user guest"),
+        ("vhost", "/", {"vhost": "/"}, "vhost /"),
+        ("vhost", "/", {"address": "amq.direct"}, "address amq.direct"),
+    ],
+)
+def test_time_of_a_gate_that_the_operator_closes_is_of_what_it_blocks(
+    scene: Watched, scope: str, pattern: str, block: dict[str, str], subject: str
+) -> None:
+    scene.join().declare("orders")
+    scene.set(scope, pattern, alarm_gate_closed="none")
+    scene.control("block", **block)
+    assert scene.kinds(100_000.0) == []
+    scene.set(scope, pattern, alarm_gate_closed="1h")
+    (row,) = scene.raised(100_001.0)
+    assert (row["kind"], row["subject"]) == ("gate", f"the operator, who holds {subject}")
+
+
+def test_gate_of_an_exchange_has_its_own_time_and_names_its_vhost(scene: Watched) -> None:
+    producer = scene.join()
+    producer.declare("orders")
+    producer.say(method_frame(1, spec.QUEUE_BIND, queue="orders", exchange="amq.direct", routing_key="k"))
+    scene.set("address", "amq.direct", capacity_messages=10, stop_messages=1, resume_messages=0, alarm_gate_closed="2s")
+    for _ in range(3):
+        producer.say(publish("k", b"x", exchange="amq.direct"))
+    (row,) = scene.raised(103.0)
+    assert (row["kind"], row["vhost"], row["subject"]) == ("gate", "/", "address amq.direct")
+
+
+def test_gate_of_a_routing_key_raises_an_alarm_by_its_pattern(scene: Watched) -> None:
+    producer = scene.join()
+    producer.declare("orders")
+    for key in ("eu", "us"):
+        producer.say(method_frame(1, spec.QUEUE_BIND, queue="orders", exchange="amq.direct", routing_key=key))
+    bound = {"capacity_messages": 10, "stop_messages": 1, "resume_messages": 0}
+    scene.set("address", "amq.direct/eu", **bound, alarm_gate_closed="none")
+    scene.set("address", "amq.direct/us", **bound)
+    for key in ("eu", "us"):
+        for _ in range(3):
+            producer.say(publish(key, b"x", exchange="amq.direct"))
+    assert scene.kinds(399.0) == []
+    assert [(row["vhost"], row["subject"]) for row in scene.raised(401.0)] == [("/", "address amq.direct/us")]
 
 
 def test_closed_gate_of_memory_is_critical_at_once(scene: Watched) -> None:
@@ -286,9 +337,9 @@ def test_round_is_done_each_second_by_the_driver(scene: Watched) -> None:
 def test_thresholds_are_those_of_the_settings_or_defaults() -> None:
     scene = Watched()
     defaults = AlarmThresholds(scene.driver.broker.table)
-    assert (defaults.gate_closed_s, defaults.certificate_s, defaults.loop_s, defaults.clear_s) == (
-        300.0, 30 * DAY_S, 1.0, 30.0,
-    )  # fmt: skip
+    gate = Gate("vhost", "/", [])
+    assert defaults.closed_s(GateOf(gate, VHOST, "/", "/")) == 300.0
+    assert (defaults.certificate_s, defaults.loop_s, defaults.clear_s) == (30 * DAY_S, 1.0, 30.0)
     assert (defaults.disk_low(100 * GIB), defaults.disk_low(0)) == (5 * GIB, 0)
     scene.set(alarm_certificate="1d", alarm_loop="250ms", alarm_clear="1ms", alarm_disk_low="none")
     found = AlarmThresholds(scene.driver.broker.table)

@@ -10,7 +10,7 @@ from penstock.core.large_content import large_content
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import InternalError
 from penstock.flow.wait import Waits
-from penstock.operations.body_reads import beginning_of_body
+from penstock.operations.body_reads import beginning_of_body, part_of_body
 from penstock.protocols.amqp091.content_frames import make_content
 from tests.support.piece_store import PieceStore
 
@@ -47,6 +47,23 @@ def test_beginning_of_a_stored_body_is_read_piece_by_piece(driver: BrokerDriver,
     content = large(driver, BODY)
     store.write()
     assert read(beginning_of_body(driver.broker, content, most), store) == BODY[:most]
+
+
+@pytest.mark.parametrize("start", [0, 1, PIECE_OCTETS, PIECE_OCTETS + 7, len(BODY) - 1, len(BODY), len(BODY) + 5])
+@pytest.mark.parametrize("most", [0, 2, PIECE_OCTETS + 3])
+def test_part_of_a_stored_body_is_read_from_an_index_on(
+    driver: BrokerDriver, store: PieceStore, start: int, most: int
+) -> None:
+    content = large(driver, BODY)
+    store.write()
+    assert read(part_of_body(driver.broker, content, start, most), store) == BODY[start : start + most]
+
+
+def test_part_of_a_body_in_memory_needs_no_wait(driver: BrokerDriver) -> None:
+    steps = part_of_body(driver.broker, make_content(Properties(), b"body"), 1, 2)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value == b"od"
 
 
 def test_beginning_of_a_body_in_memory_needs_no_wait(driver: BrokerDriver) -> None:

@@ -49,6 +49,22 @@ def browsed(driver: BrokerDriver, queue: str = "q", **fields: object) -> dict[st
     return found
 
 
+def test_body_is_read_in_pieces_of_base64_behind_the_first(client: Dialogue) -> None:
+    body = bytes(range(256)) * 8
+    client.declare("q")
+    client.say(publish("q", body))
+    parts = []
+    for skip in (0, 1000, 2000, 2048, 9999):
+        (row,) = browsed(client.driver, skip=skip, truncate=1000)["messages"]
+        assert row["payload_encoding"] == "base64"
+        assert row["payload_bytes"] == 2048
+        assert row.get("truncated", False) is (skip < 1048)
+        parts.append(base64.b64decode(row["payload"]))
+    assert b"".join(parts) == body
+    (row,) = browsed(client.driver, skip=1)["messages"]
+    assert base64.b64decode(row["payload"]) == body[1:]
+
+
 def all_of(driver: BrokerDriver, queue: str = "q", **fields: object) -> Rows:
     """Return the messages of all pages."""
     rows: Rows = []
@@ -157,7 +173,7 @@ def test_filter_selects_messages_and_positions_stay(client: Dialogue) -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "sentence"),
     [
-        ({"filter": "n >"}, InvalidField, "the selector is not valid at character 4: .*"),
+        ({"filter": "n >"}, InvalidField, "'filter' is not a selector: the selector is not valid at character 4: .*"),
         ({"limit": 0}, PreconditionFailed, "'limit' must be a whole number from 1, not 0"),
         (
             {"from": 1 << 63},

@@ -84,3 +84,14 @@ def test_missing_permission_is_an_error_unless_permitted() -> None:
     with pytest.raises(ConfigError, match="nothing was changed"):
         said(row, given, answer)
     assert said(row, {**given, "if_exists": True}, answer) == ["user ada has no permission in vhost /"]
+
+
+@pytest.mark.parametrize(("verb", "participle"), [("move", "moved"), ("copy", "copied"), ("redrive", "redriven")])
+def test_result_of_a_transfer_quotes_every_name(verb: str, participle: str) -> None:
+    target = "the queues in which they died" if verb == "redrive" else "queue 'dead'"
+    why = [{"reason": "they can never fit into queue 'dead' with its capacity of 1 message", "messages": 2}]
+    answer = {"queue": "work", "target": target, participle: 1, "unmatched": 0, "why": why}
+    first, second = said(ROWS[f"queues {verb}"], {"detach": False}, answer)
+    origin = "back into" if verb == "redrive" else "from queue 'work' to"
+    assert first == f"1 message {participle} {origin} {target}"
+    assert second.startswith("2 messages left in queue 'work': they can never fit into queue 'dead'")

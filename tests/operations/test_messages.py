@@ -8,6 +8,7 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.core.consume.session import Session
+from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, HeldTooLong, NotFound, NotOnDisk, PreconditionFailed
@@ -170,20 +171,50 @@ def test_ack_mode_requeues_or_removes_messages(driver: BrokerDriver, queue: Queu
     assert (queue.depth_messages(), queue.waiting()) == (left, left)
 
 
-def test_get_shows_messages_of_groups_that_consumers_hold(driver: BrokerDriver) -> None:
+def grouped(driver: BrokerDriver, *messages: tuple[str, str], **arguments: object) -> Queue:
+    """Declare queue `q` with groups, and publish messages: payload and group."""
     driver.begin(100.0)
-    client = Dialogue(driver)
-    client.declare("q", group_by="group-id")
-    for payload in "abc":
-        publish(driver, payload, properties={"headers": {"JMSXGroupID": "one"}})
-    queue = driver.broker.vhost("/").queue("q")
+    Dialogue(driver).declare("q", group_by="group-id", **arguments)
+    for payload, group in messages:
+        publish(driver, payload, properties={"headers": {"JMSXGroupID": group}})
+    return driver.broker.vhost("/").queue("q")
+
+
+@pytest.mark.parametrize("mode", ["ack_requeue_true", "ack_requeue_false"])
+def test_get_takes_no_message_of_a_group_that_a_consumer_holds(driver: BrokerDriver, mode: str) -> None:
+    queue = grouped(driver, ("a", "one"), ("b", "one"), ("c", "two"), ("d", "two"), ("e", "one"))
     session = Session()
-    held = session.get(queue, False, 100.0)
-    assert held is not None
-    assert session.get(queue, False, 100.0) is None, "the group is held"
-    assert [row["payload"] for row in get(driver, ackmode="ack_requeue_true")] == [b"b", b"c"]
+    assert session.get(queue, False, 100.0) is not None
+    assert [row["payload"] for row in get(driver, ackmode=mode)] == [b"c", b"d"]
     session.unsettled.acknowledge(0, True, 100.0)
-    assert [row["payload"] for row in get(driver)] == [b"b", b"c"]
+    left = [b"b", b"e"] if mode == "ack_requeue_false" else [b"b", b"c", b"d", b"e"]
+    assert sorted(row["payload"] for row in get(driver)) == left
+    assert queue.depth_messages() == 0
+
+
+def test_get_of_a_queue_whose_groups_are_all_held_is_empty(driver: BrokerDriver) -> None:
+    queue = grouped(driver, ("a", "one"), ("b", "one"))
+    session = Session()
+    assert session.get(queue, False, 100.0) is not None
+    assert get(driver) == []
+    assert queue.depth_messages() == 2
+
+
+def test_get_leaves_a_message_of_a_group_that_has_no_room_in_the_answer(driver: BrokerDriver) -> None:
+    size = BYTES_MOST // 2 + 1
+    queue = grouped(driver, ("a" * size, "one"), ("b" * size, "one"))
+    assert [len(row["payload"]) for row in get(driver)] == [size]
+    assert (queue.waiting(), queue.depth_messages()) == (1, 1)
+    assert [row["payload"][:1] for row in get(driver)] == [b"b"]
+
+
+def test_get_refuses_a_message_of_a_group_that_fits_into_no_answer(driver: BrokerDriver) -> None:
+    queue = grouped(driver)
+    content = driver.broker.formats.encode(Properties(headers={"JMSXGroupID": "one"}), b"x" * (BYTES_MOST + 1))
+    queue.enqueue(Envelope("", "q"), content, 100, 100.0)
+    with pytest.raises(PreconditionFailed, match=r"^the message has 4,194,305 bytes; an answer has at most 4,194,304"):
+        get(driver)
+    assert (queue.waiting(), queue.depth_messages()) == (1, 1)
 
 
 def test_get_that_is_given_up_puts_its_messages_back(driver: BrokerDriver, queue: Queue) -> None:

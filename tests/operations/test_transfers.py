@@ -152,7 +152,7 @@ def test_move_needs_rights_for_both_queues(driver: BrokerDriver) -> None:
         request = ControlRequest(vhost, None, access=access)
         request.fields = {"queue": source, "target": target}
         with pytest.raises(AccessRefused, match="other"):
-            Wanted(request, MOVE)
+            Wanted(driver, request, MOVE)
 
 
 def test_full_target_holds_the_job_and_why_names_it(driver: BrokerDriver) -> None:

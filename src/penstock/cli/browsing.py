@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from penstock.cli.common import control_session, interruptible, say, say_json, table
+import click
+
+from penstock.cli.common import control_session, interruptible, say, say_json, table, writing
 from penstock.cli.messages import Bodies, Queue, Shown
 from penstock.cli.parameters import Url, command, option
 from penstock.cli.progress import Progress
+from penstock.content.message_rows import BASE64
+from penstock.errors import ConfigError
 from penstock.settings.kind import BYTES, whole
-from penstock.texts import rounded_bytes, shown_age
+from penstock.texts import printable_json, rounded_bytes, shown_age
+
+if TYPE_CHECKING:
+    from penstock.client.blocking import Connection
 
 LIMIT: Final = 100
 """Messages that are shown by default."""
@@ -21,8 +29,13 @@ ROWS_AT_ONCE: Final = 500
 SHOWN_LETTERS: Final = 60
 """Most characters of a body in a table."""
 FILTER: Final = "Show only messages that match this selector, such as 'colour = ''red'' AND size > 5'."
-FROM: Final = "Begin at this position of the queue; default: at its oldest message."
+FROM: Final = "Begin at this position of the queue, or offset of the stream; default: at the oldest message."
 TRUNCATE: Final = "Show at most this many bytes of a body; default and most: 1MiB."
+WHOLE: Final = "With --json: print whole bodies, also above 1 MiB, which are in base64 then."
+PIECE_BYTES: Final = 768 * 1024
+"""Bytes of a large body in one request."""
+SPOOLED_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of a large body in memory; more are in a temporary file until the line is printed."""
 HEADS: Final = ("position", "state", "age", "size", "exchange", "routing key", "holder", "body")
 
 
@@ -31,9 +44,10 @@ def browse(
     queue: Queue,
     filter: Annotated[str, option(FILTER, "SELECTOR", "--filter", default="")],
     limit: Annotated[int, option("Show at most N messages.", "N", "-n --limit", kind=whole(1), default=LIMIT)],
-    start: Annotated[int, option(FROM, "POSITION", "--from", kind=whole(1), default=1)],
+    start: Annotated[int, option(FROM, "POSITION", "--from", kind=whole(0), default=0)],
     truncate: Annotated[int | None, option(TRUNCATE, "BYTES", kind=BYTES)],
     as_json: Bodies,
+    whole_bodies: Annotated[bool, option(WHOLE, option="--whole")],
     progress: Shown,
     url: Url,
 ) -> None:
@@ -45,15 +59,20 @@ def browse(
     For example: penstock messages browse orders, or
     penstock messages browse orders --filter "type = 'invoice'" --json --limit 100000
     """
+    if whole_bodies and (truncate is not None or not as_json):
+        raise ConfigError("--whole is for --json without --truncate: a table shows the beginnings of bodies")
     shown = Progress(progress, mixed=True)
     with interruptible(), control_session(url) as connection:
         found = connection.browse(queue, filter=filter, limit=limit + 1, start=start, truncate=truncate)
         rows, count, truncated = islice(found, limit), 0, 0
         if as_json:
             for row in rows:
-                say_json(row)
                 count += 1
-                truncated += bool(row.get("truncated"))
+                if row.get("truncated") and not (whole_bodies and _say_whole(connection, queue, row)):
+                    truncated += 1
+                    say_json(row)
+                elif not row.get("truncated"):
+                    say_json(row)
                 shown.tell(f"{count:,} messages printed")
             shown.end()
         else:
@@ -62,12 +81,53 @@ def browse(
                 count += len(some)
         following = next(found, None)
     if not count:
-        say(f"queue '{queue}' has no {'matching ' if filter else ''}message from position {start:,} on", err=True)
+        since = f" from position {start:,} on" if start else ""
+        say(f"queue '{queue}' has no {'matching ' if filter else ''}message{since}", err=True)
     if truncated:
         bodies = "1 body is" if truncated == 1 else f"{truncated:,} bodies are"
-        say(f"{bodies} truncated: `penstock queues consume {queue} --json` prints whole bodies", err=True)
+        if whole_bodies:
+            say(f"{bodies} truncated: the queue had the message no more when its body was read", err=True)
+        else:
+            say(f"{bodies} truncated: with --json --whole, whole bodies are printed", err=True)
     if following is not None:
         say(f"more messages follow: --from {following['position']}", err=True)
+
+
+def _say_whole(connection: Connection, queue: str, row: dict[str, Any]) -> bool:
+    """Print a message as JSON with its whole body, read in pieces; return False if the message is gone."""
+    import tempfile  # Few commands need it.
+
+    with tempfile.SpooledTemporaryFile(SPOOLED_BYTES) as body:
+        left = b""
+        at = 0
+        while at < row["payload_bytes"]:
+            piece = _piece(connection, queue, row["position"], at)
+            if not piece:
+                return False
+            at += len(piece)
+            left += piece
+            even = len(left) - len(left) % 3
+            body.write(base64.b64encode(left[:even]))
+            left = left[even:]
+        body.write(base64.b64encode(left))
+        body.seek(0)
+        head = {name: value for name, value in row.items() if name not in ("payload", "truncated")}
+        head["payload_encoding"] = BASE64
+        with writing():
+            click.echo(printable_json(json.dumps(head, ensure_ascii=False))[:-1] + ', "payload": "', nl=False)
+            while part := body.read(PIECE_BYTES):
+                click.echo(part.decode(), nl=False)
+            click.echo('"}')
+    return True
+
+
+def _piece(connection: Connection, queue: str, position: int, at: int) -> bytes:
+    """Return some bytes of a body from an index on; empty if the message is gone."""
+    found = next(connection.browse(queue, limit=1, start=position, truncate=PIECE_BYTES, skip=at), None)
+    if found is None or found["position"] != position:
+        return b""
+    payload: str = found["payload"]
+    return base64.b64decode(payload) if found["payload_encoding"] == BASE64 else payload.encode()
 
 
 def _cells(rows: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:

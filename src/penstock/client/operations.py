@@ -629,7 +629,7 @@ class BrowsePages(Pages[Answer]):
         self._engine = engine
         self._fields = fields
         self._left = limit
-        self.next: int | None = fields["from"]
+        self.next: int | None = fields["from"] or 0
         """Position after the messages so far; None at the end of the queue."""
 
     def following(self) -> Steps[Sequence[Answer]]:
@@ -656,17 +656,25 @@ def browse(
     *,
     filter: str = "",
     limit: int | None = None,
-    start: int = 1,
+    start: int = 0,
     truncate: int | None = None,
+    skip: int = 0,
 ) -> Pages[Answer]:
     """Yield messages of a queue in the order of their positions, without taking them: nothing is delivered or marked.
 
     Each is an object with `position`, `state` ("ready", "unacked" or "paged"), `holder` (who has an unacknowledged
-    one), `age_s`, `properties`, `payload` and `payload_encoding` ("string" or "base64"). `filter` is a selector,
-    `start` the first position, and `truncate` the most bytes of a payload (None: 1 MiB); a longer one is `truncated`.
-    Messages that move meanwhile may be missing. Raises `ControlError` 404, and 406 for an invalid selector.
+    one), `age_s`, `properties`, `payload` and `payload_encoding` ("string" or "base64"). `filter` is a selector, and
+    `start` the first position, which is the offset in a stream. `truncate` is the most bytes of a payload (None: 1
+    MiB); a longer one is `truncated`. Its first `skip` bytes are left out, and the rest is in base64. Messages that
+    move meanwhile may be missing. Raises `ControlError` 404, and 406 for an invalid selector.
     """
-    fields: Answer = {"queue": queue, "filter": filter or None, "from": start, "truncate": truncate}
+    fields: Answer = {
+        "queue": queue,
+        "filter": filter or None,
+        "from": start,
+        "truncate": truncate,
+        "skip": skip or None,
+    }
     return BrowsePages(engine, fields, limit)
 
 

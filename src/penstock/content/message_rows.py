@@ -80,7 +80,7 @@ def read_message(line: bytes) -> ReadMessage:
         if name not in READ and name not in SHOWN:
             raise ValueError(joined(f"a message has no field {worded(name)}", hint(name, READ)))
     if fields.get("truncated"):
-        raise ValueError("the payload is truncated: export the message with `penstock queues consume --json`")
+        raise ValueError("the payload is truncated: `penstock messages browse --json --whole` exports whole bodies")
     properties = _properties(fields.get("properties"))
     return ReadMessage(properties, _body(fields), _text(fields, "exchange"), _text(fields, "routing_key"))
 

@@ -432,7 +432,7 @@ class VirtualHost(Topology):
         origin = self.source(source)
         if exchange is not None:
             self.check_destination(exchange.name)
-        self.broker.work.done += selector_work(arguments)
+        self.broker.work.done += 2 * selector_work(arguments)  # Once to check it, once to create it.
         selector_in(arguments)
         no_local_in(arguments)
         binding = origin.find(queue, exchange, key, arguments)
@@ -540,6 +540,7 @@ class VirtualHost(Topology):
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
         search = self._route_lookup(exchange, route, headers, message)
         target = through_exchanges(search.queues(), search.through, search.by_headers)
+        target.reads_headers = search.reads_headers
         target.selects = search.selects
         if name == CONTROL_EXCHANGE:
             target.control = True

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.gates.disk import QuotaGate
+from penstock.core.gates.operator import ADDRESS, QUEUE, USER, VHOST
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.table import SettingsTable
 from penstock.describe.gate import text_of
@@ -47,17 +48,38 @@ QUEUES_A_UNIT: Final = 4
 """Queues in their usual state that are checked for one unit of work."""
 SLICE: Final = 500
 """Most units of work of a slice."""
+TOPICS_A_UNIT: Final = 64
+"""Gates of routing keys that are checked for one unit of work."""
+RESOLVE_WORK: Final = 10
+"""Units of work to resolve the threshold of a closed gate."""
 FOUND_WORK: Final = 20
 """Units of work to describe a condition that holds."""
 DAY_S: Final = 86_400.0
+GATE_CLOSED: Final = "alarm-gate-closed"
+
+
+class GateOf:
+    """A gate above the queues, with the object whose settings have its threshold."""
+
+    __slots__ = ("gate", "scope", "vhost", "name")
+
+    def __init__(self, gate: Gate, scope: str, vhost: str, name: str) -> None:
+        self.gate = gate
+        self.scope = scope
+        """Scope of the settings: queue, address, vhost or user; connection for the settings of the broker."""
+        self.vhost = vhost
+        """Virtual host of the object; empty for a user or a connection."""
+        self.name = name
 
 
 class AlarmThresholds:
     """Thresholds of alarms that only the broker has, and the defaults of others."""
 
     def __init__(self, table: SettingsTable) -> None:
+        self._table = table
         values = table.resolve(BROKER, "")
-        self.gate_closed_s: float = _seconds(values, "alarm-gate-closed", ALARM_GATE_CLOSED_S)
+        self._closed: SettingValue | None = values.get(GATE_CLOSED)
+        """The time of the broker; None if it is not set."""
         self.certificate_s: float = _seconds(values, "alarm-certificate", _default("alarm-certificate"))
         self.loop_s: float = _seconds(values, "alarm-loop", _default("alarm-loop") / 1000)
         self.clear_s: float = _seconds(values, "alarm-clear", _default("alarm-clear"))
@@ -72,6 +94,20 @@ class AlarmThresholds:
             self.disk_percent = low.real
         elif not low.none:
             self.disk_bytes = low.number
+
+    def closed_s(self, of: GateOf) -> float:
+        """Return the time after which a closed gate above the queues raises an alarm: of its address or user, its
+        virtual host, or the broker.
+        """
+        given: list[SettingValue | None] = []
+        if of.scope in (ADDRESS, USER):
+            given.append(self._table.resolve(of.scope, of.name, of.vhost or None).get(GATE_CLOSED))
+        if of.vhost:
+            given.append(self._table.resolve(VHOST, of.vhost).get(GATE_CLOSED))
+        for value in [*given, self._closed]:
+            if value is not None:
+                return _value_of(GATE_CLOSED, value)
+        return ALARM_GATE_CLOSED_S
 
     def disk_low(self, total: i64) -> i64:
         """Return the space below which an alarm is raised, on a file system of this size (0 if unknown)."""
@@ -88,8 +124,10 @@ def _default(name: str) -> float:
 
 def _seconds(values: dict[str, SettingValue], name: str, otherwise: float) -> float:
     value = values.get(name)
-    if value is None:
-        return otherwise
+    return otherwise if value is None else _value_of(name, value)
+
+
+def _value_of(name: str, value: SettingValue) -> float:
     seconds = BY_NAME[name].resolved(value)
     assert isinstance(seconds, (int, float))
     return float(seconds)
@@ -105,8 +143,10 @@ class AlarmChecks(Chore):
         self._thresholds = AlarmThresholds(node.broker.table)
         self._running: bool = False
         self._vhosts: list[str] = []
-        self._gates: list[Gate] = []
+        self._gates: list[GateOf] = []
         """Gates other than of queues that this round has yet to check."""
+        self._topics: list[tuple[str, str]] = []
+        """Virtual hosts and exchanges with bounds of routing keys that this round has yet to check."""
         self._queues: list[Queue] = []
         self._roll: Iterator[list[Queue]] = iter(())
         """Queues that this round has yet to check, and the rest of their virtual host."""
@@ -137,7 +177,9 @@ class AlarmChecks(Chore):
             most = SLICE
         while units < most and self._running:
             if self._gates:
-                units += self._check_gate(self._gates.pop(), self._thresholds.gate_closed_s)
+                units += self._check_gate_of(self._gates.pop())
+            elif self._topics:
+                units += self._check_topics(*self._topics.pop())
             elif self._queues:
                 units += self._check_queues(most - units)
                 if not self._queues:
@@ -166,9 +208,10 @@ class AlarmChecks(Chore):
         self._check_refusals()
         self._check_loop()
         gates = broker.gates
-        self._gates = [each.gate for each in gates.vhosts.values()]
-        self._gates += [each.gate for each in gates.depths.values()]
-        self._gates += [each.gate for each in gates.operator_gates.values()]
+        self._gates = [GateOf(each.gate, VHOST, name, name) for name, each in gates.vhosts.items()]
+        self._gates += [GateOf(each.gate, ADDRESS, vhost, name) for vhost, name, each in gates.address_depths()]
+        self._gates += [GateOf(each.gate, each.scope, each.vhost, each.name) for each in gates.operator_gates.values()]
+        self._topics = gates.topics.exchanges()
         self._vhosts = list(broker.vhosts)
 
     # The node
@@ -238,13 +281,31 @@ class AlarmChecks(Chore):
 
     # Gates and queues
 
-    def _check_gate(self, gate: Gate, closed_s: float) -> i64:
+    def _check_gate_of(self, of: GateOf) -> i64:
+        """Check a gate above the queues; one that the operator closes for a queue has the threshold of the queue."""
+        if of.gate.stats.since is None:
+            return 1
+        vhost = self.node.broker.vhosts.get(of.vhost) if of.scope == QUEUE else None
+        queue = None if vhost is None else vhost.queues.get(of.name)
+        closed_s = self._thresholds.closed_s(of) if queue is None else queue.settings.alarm_gate_closed_s
+        return self._check_gate(of.gate, closed_s, of.vhost) + RESOLVE_WORK
+
+    def _check_topics(self, vhost: str, exchange: str) -> i64:
+        """Check the gates of the routing keys of an exchange."""
+        depths = self.node.broker.gates.topics.depths_of(vhost, exchange)
+        units: i64 = len(depths) // TOPICS_A_UNIT + 1
+        for depth in depths:
+            if depth.gate.stats.since is not None:
+                units += self._check_gate_of(GateOf(depth.gate, ADDRESS, vhost, depth.gate.name))
+        return units
+
+    def _check_gate(self, gate: Gate, closed_s: float, vhost: str = "") -> i64:
         """Check a gate other than of the disk or the memory, which have kinds of their own."""
         now, since = self.node.broker.now, gate.stats.since
         if since is None or now - since < closed_s:
             return 1
         words = text_of(gate)
-        vhost, name = words.vhost(gate) or "", words.name(gate)
+        vhost, name = words.vhost(gate) or vhost, words.name(gate)
         if not self.alarms.wants(GATE, vhost, name):
             return 1
         self.alarms.find(GATE, vhost, name, words.reason(gate, now), advice(gate))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from penstock.core.broker import Broker
-from penstock.core.large_bodies import LargeReader, PieceListener
+from penstock.core.large_bodies import LargeReader, PieceListener, Span
 from penstock.core.large_content import body_of
 from penstock.errors import InternalError
 from penstock.flow.wait import Wait, Waits
@@ -29,13 +29,20 @@ class _Arrival(PieceListener):
 
 def beginning_of_body(broker: Broker, content: bytes, most: int) -> Waits[bytes]:
     """Return the first bytes of a body. Raises InternalError (541) for a piece that cannot be read."""
+    return part_of_body(broker, content, 0, most)
+
+
+def part_of_body(broker: Broker, content: bytes, start: int, most: int) -> Waits[bytes]:
+    """Return at most so many bytes of a body from an index on. Raises as `beginning_of_body`."""
     body = body_of(content)
     if body is None:
-        return broker.formats.find(content).body(content)[:most]
+        return broker.formats.find(content).body(content)[start : start + most]
+    spans = _from(body.spans, start)
+    most = min(most, sum(int(span.octets) for span in spans))
     parts: list[bytes] = []
     size = 0
     listener = _Arrival()
-    reader = body.open(broker.large, body.spans, listener)
+    reader = body.open(broker.large, spans, listener)
     try:
         while size < most and not reader.fault:
             part = reader.take(most - size)
@@ -50,3 +57,17 @@ def beginning_of_body(broker: Broker, content: bytes, most: int) -> Waits[bytes]
     if reader.fault:
         raise InternalError(f"a large message cannot be read from the store: {reader.fault}")
     return b"".join(parts)
+
+
+def _from(spans: list[Span], start: int) -> list[Span]:
+    """Return the spans of the data from an index on."""
+    found: list[Span] = []
+    left = start
+    for span in spans:
+        octets = int(span.octets)
+        if left < octets:
+            found.append(Span(span.start + left, span.octets - left))
+            left = 0
+        else:
+            left -= octets
+    return found

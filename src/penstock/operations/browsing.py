@@ -1,6 +1,7 @@
 """Browsing: the messages of a queue in the order of their positions, without a mark, a delivery or any credit.
 
-Theory of operation. A position is the sequence of a message in its queue. A request reads one page: ready messages in
+Theory of operation. A position is the sequence of a message in its queue; of a stream it is the offset that clients
+see, which is one less. A request reads one page: ready messages in
 memory through the index of the queue (as browsers do), messages on the disk as copies, and deliveries that consumers
 have not settled. The work is done in slices, and a request examines a bounded number of messages, so a page may be
 empty and still have a next position.
@@ -23,7 +24,6 @@ from penstock.connections.authorization import check_read_queue
 from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
 from penstock.content.message_rows import BASE64, STRING, properties_row
-from penstock.content.selector.selector import LETTERS_A_UNIT, parse_selector
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.scan import COPIED_BYTES, MessageFilter
@@ -40,7 +40,8 @@ from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.wait import Wait, Waits
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, VHOST, Operation, Route, Waiting
-from penstock.operations.body_reads import beginning_of_body
+from penstock.operations.body_reads import part_of_body
+from penstock.operations.selectors import selector_of
 from penstock.settings.kind import COUNT, Kind, whole
 
 LIMIT_DEFAULT: Final = 100
@@ -122,9 +123,10 @@ class Browse:
         connections: dict[int, Connection],
         queue: Queue,
         filter: MessageFilter,
-        start: int = 1,
+        start: int = 0,
         limit: int = LIMIT_DEFAULT,
         truncate: int = BODY_MOST,
+        skip: int = 0,
     ) -> None:
         self.broker = broker
         self.connections = connections
@@ -133,9 +135,13 @@ class Browse:
         self.found: list[Found] = []
         self.reached: i64 = 0
         """First position that was not examined; 0 at the end of the queue."""
-        self._start: i64 = start
+        self._offset: i64 = 1 if queue.features.type.retains else 0
+        """Difference between a sequence and the position that users see."""
+        self._start: i64 = start + self._offset if start + self._offset > 0 else 1
         self._limit: i64 = limit
         self._truncate = truncate
+        self._skip = skip
+        """Bytes of each body that are left out; the rest is in base64 then."""
         self._bytes: i64 = 0
         self._examined: i64 = 0
         self._spent: i64 = 0
@@ -151,7 +157,7 @@ class Browse:
             if row is not None:
                 row["holder"] = self._holder(found, sees_names, user)
                 messages.append(row)
-        following = int(self.reached) if self.reached > 0 else None
+        following = int(self.reached - self._offset) if self.reached > 0 else None
         return {"queue": self.queue.name, "messages": messages, "next": following, "examined": int(self._examined)}
 
     def _is_slice_over(self, units: i64) -> bool:
@@ -336,7 +342,8 @@ class Browse:
         message_format = broker.formats.find(message.content)
         size = int(broker.formats.body_bytes(message.content))
         try:
-            body = yield from beginning_of_body(broker, message.content, min(size, self._truncate))
+            most = min(max(size - self._skip, 0), self._truncate)
+            body = yield from part_of_body(broker, message.content, self._skip, most)
         except InternalError:
             return None
         unreadable = False
@@ -346,7 +353,7 @@ class Browse:
             properties, unreadable = {}, True
         arrived = EPOCH + timedelta(microseconds=round((message.arrived + broker.wall_offset) * 1e6))
         row: Row = {
-            "position": int(message.sequence),
+            "position": int(message.sequence - self._offset),
             "state": found.state,
             "holder": None,
             "consumer": found.consumer if found.state == UNACKED else None,
@@ -363,11 +370,12 @@ class Browse:
         }
         if unreadable:
             row["unreadable"] = True
-        if size > len(body):
+        is_cut = size > self._skip + len(body)
+        if is_cut:
             row["truncated"] = True
         try:
-            row["payload"] = _text_of(body, size > len(body))
-            row["payload_encoding"] = STRING
+            row["payload"] = _text_of(body, is_cut) if not self._skip else base64.b64encode(body).decode()
+            row["payload_encoding"] = BASE64 if self._skip else STRING
         except UnicodeDecodeError:
             row["payload"] = base64.b64encode(body).decode()
             row["payload_encoding"] = BASE64
@@ -431,25 +439,25 @@ def _lines(queue: Queue) -> list[IndexedReadyQueue]:
 # The operation
 
 
-FIELDS: Final[tuple[str, ...]] = ("queue", "filter", "limit", "from", "truncate")
+FIELDS: Final[tuple[str, ...]] = ("queue", "filter", "limit", "from", "truncate", "skip")
 
 
 def browse(node: Node, request: ControlRequest) -> Waiting:
-    """Return a page of the messages of a queue: {queue, filter, limit, from, truncate}.
+    """Return a page of the messages of a queue: {queue, filter, limit, from, truncate, skip}.
 
-    `filter` is a selector, `from` a position, and `truncate` the most bytes of a body. Raises NotFound (404),
+    `filter` is a selector, `from` a position, `truncate` the most bytes of a body, which begins after `skip` bytes. So
+    a body of any size is read in pieces. Raises NotFound (404),
     InvalidField (406) for a text that is no selector.
     """
     name = request.text("queue")
     check_read_queue(request.access, name)
     queue = request.vhost.queue(name, request.connection)
-    text = request.text("filter", "")
-    node.broker.work.done += len(text) // LETTERS_A_UNIT
-    filter = MessageFilter(node.broker.formats, parse_selector(text))
+    filter = MessageFilter(node.broker.formats, selector_of(node, request))
     limit = _whole(request, "limit", LIMIT_DEFAULT, AT_LEAST_ONE)
-    start = _whole(request, "from", 1, COUNT)
+    start = _whole(request, "from", 0, COUNT)
+    skip = _whole(request, "skip", 0, COUNT)
     truncate = _whole(request, "truncate", BODY_MOST, COUNT)
-    shown = (max(start, 1), min(limit, LIMIT_MOST), min(truncate, BODY_MOST))
+    shown = (start, min(limit, LIMIT_MOST), min(truncate, BODY_MOST), skip)
     wanted = Browse(node.broker, node.connections, queue, filter, *shown)
     rules = request.access.rules
     return Waiting(_checked(wanted.steps(rules.has_tag(MONITORING), request.access.user), queue))
@@ -484,6 +492,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               asks=VHOST, routes=(
         Route("GET /penstock/queues/{vhost}/{name}/messages", "Browse messages of a queue without taking them: ready, "
               "unacknowledged and on the disk. `next` is the position of the next page.", tag=MANAGEMENT,
-              query=("filter", "limit", "from", "truncate"), read=_of_path),
+              query=("filter", "limit", "from", "truncate", "skip"), read=_of_path),
     )),
 )  # fmt: skip

@@ -213,13 +213,13 @@ def transferred(participle: str) -> Says:
         if given["detach"]:
             yield job_started(answer)
             return
-        to = "back into" if participle == "redriven" else "from queue {queue} to"
+        to = "back into" if participle == "redriven" else "from queue '{queue}' to"
         where = f"{to.format(**answer)} {answer['target']}"
         yield f"{counted(answer[participle], 'message')} {participle} {where}"
         if answer["unmatched"]:
             yield f"{counted(answer['unmatched'], 'message')} not matched by the filter"
         for kind in answer["why"]:
-            yield f"{counted(kind['messages'], 'message')} left in queue {answer['queue']}: {kind['reason']}"
+            yield f"{counted(kind['messages'], 'message')} left in queue '{answer['queue']}': {kind['reason']}"
 
     return sentences
 

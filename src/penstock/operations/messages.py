@@ -19,6 +19,7 @@ from penstock.connections.single_publish import SinglePublish
 from penstock.content.message_rows import BASE64, NUMBERS, STRING
 from penstock.content.properties import TEXT_PROPERTIES, Properties
 from penstock.core.consume.bulk_requeue import finish_requeueing
+from penstock.core.consume.consumer import Batch
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.large_content import body_of
@@ -206,6 +207,42 @@ class Taking:
             yield None
         if not queue.deleted:
             broker.touch_queue(queue)
+        if queue.grouping is None:
+            yield from self._ungrouped_steps(count)
+        else:
+            yield from self._grouped_steps(count)
+
+    def _grouped_steps(self, count: int) -> Waits[None]:
+        """Take messages as `take_steps` does, none of a group that a consumer holds. Each is taken before its body is
+        read, because another message may be the oldest afterwards.
+        """
+        broker, queue = self.node.broker, self.queue
+        getter = self._session.getter_of(queue, False)
+        while self._taken < count and not queue.deleted:
+            batch = self._session.get(queue, False, broker.now, getter)
+            if batch is None or batch.left == 0:
+                has_more = not queue.available() and (yield from self._has_read_more())
+                if has_more:
+                    continue
+                return
+            message = batch.messages[0]
+            assert message is not None
+            size = int(broker.formats.body_bytes(message.content))
+            most = size if self._most is None else min(self._most, size)
+            if self._size + most > BYTES_MOST:
+                self._session.unsettled.settle_tag(batch.first, False, Outcome.RELEASED, broker.now)
+                self._check_size(size)
+                return
+            self._note_taken(batch)
+            shown = yield from beginning_of_body(broker, message.content, most)
+            self._size += most
+            yield from self._append(self._with_count(message), size, shown, int(queue.waiting()))
+            if self._taken % MESSAGES_AT_ONCE == 0:
+                self._unseen = 0
+                yield None
+
+    def _ungrouped_steps(self, count: int) -> Waits[None]:
+        broker, queue = self.node.broker, self.queue
         while self._taken < count and not queue.deleted:
             finish_requeueing(queue, broker.now)
             oldest = queue.ready_queue.next()
@@ -218,10 +255,7 @@ class Taking:
             size = int(broker.formats.body_bytes(oldest.content))
             most = size if self._most is None else min(self._most, size)
             if self._size + most > BYTES_MOST:
-                if not self._taken:
-                    raise PreconditionFailed(
-                        f"the message has {size:,} bytes; an answer has at most {BYTES_MOST:,}; set truncate"
-                    )
+                self._check_size(size)
                 return
             shown = yield from self._body(oldest, most)
             if shown is None:
@@ -252,14 +286,27 @@ class Taking:
             return shown
         return shown if self.queue.ready_queue.next() is oldest else None
 
+    def _check_size(self, size: int) -> None:
+        """Raise PreconditionFailed (406) if the first message has too many bytes for an answer."""
+        if not self._taken:
+            raise PreconditionFailed(
+                f"the message has {size:,} bytes; an answer has at most {BYTES_MOST:,}; set truncate"
+            )
+
     def _take_one(self, oldest: Message) -> Message:
-        queue = self.queue
-        batch = self._session.get(queue, False, self.node.broker.now, False)
+        batch = self._session.get(self.queue, False, self.node.broker.now)
         assert batch is not None
-        if batch.waits_for_disk and queue.storage is not None:
-            queue.storage.journal.require_flush()
+        self._note_taken(batch)
+        return self._with_count(oldest)
+
+    def _note_taken(self, batch: Batch) -> None:
+        storage = self.queue.storage
+        if batch.waits_for_disk and storage is not None:
+            storage.journal.require_flush()
         self._taken += 1
-        return self.node.broker.formats.with_delivery_count(oldest) if queue.counts_returns() else oldest
+
+    def _with_count(self, message: Message) -> Message:
+        return self.node.broker.formats.with_delivery_count(message) if self.queue.counts_returns() else message
 
     def _append(self, message: Message, size: int, shown: bytes, left: int) -> Waits[None]:
         """Add the row of a message. Its payload is a text of any length, in UTF-8."""

@@ -26,7 +26,7 @@ from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.types import CLASSIC, QUEUE_TYPE, QueueType, check_flags, read_features, with_default_type
 from penstock.core.routing.declarations import check_exchange, check_queue
-from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, selector_in
+from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, selector_in, selector_work
 from penstock.core.routing.exchange_types import make_exchange
 from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.overflow_changes import describe_overflow
@@ -223,6 +223,7 @@ def _check_bound(node: Node, entry: Entry, arguments: Row, planned: Planned | No
     if source.name in ("", CONTROL_EXCHANGE):
         vhosts = node.broker.vhosts
         vhosts.get(host, next(iter(vhosts.values()))).source(source.name)  # If either refuses, both are refused.
+    node.broker.work.done += selector_work(arguments)
     selector_in(arguments)
     check_name("routing key", entry.text("routing_key"))
     source.check_binding(entry.text("routing_key"), arguments)

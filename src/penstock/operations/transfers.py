@@ -15,7 +15,6 @@ from penstock.access.permission import MANAGEMENT, READ, WRITE
 from penstock.access.rules import DEFAULT_EXCHANGE, QUEUE
 from penstock.connections.authorization import check_publish
 from penstock.connections.control_request import ControlRequest, check_fields
-from penstock.content.selector.selector import Selector, parse_selector
 from penstock.core.consume.scan import MessageFilter
 from penstock.core.publish.transfer import LeftMessages, Transfer
 from penstock.core.publish.transfer_source import TransferSource
@@ -25,13 +24,14 @@ from penstock.core.routing.exchange import QUEUE as TO_QUEUE
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.describe.table import Row
-from penstock.errors import AccessRefused, BrokerError, InvalidField, PreconditionFailed
+from penstock.errors import AccessRefused, BrokerError, PreconditionFailed
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
 from penstock.management.jobs import Job, Subject
 from penstock.management.node import Node
 from penstock.management.operation import DETACH, VHOST, Operation
 from penstock.management.operation import Route as Path
+from penstock.operations.selectors import selector_of
 from penstock.operations.topology import short
 
 TARGETS_CLAIMED: Final = 50
@@ -46,7 +46,7 @@ MESSAGES: Final = "messages"
 class Wanted:
     """A transfer as it was asked for, checked against the present queues and the rights of its requester."""
 
-    def __init__(self, request: ControlRequest, verb: str) -> None:
+    def __init__(self, node: Node, request: ControlRequest, verb: str) -> None:
         known = (*(BACK if verb == REDRIVE else TRANSFER), DETACH)
         check_fields(f"queue.{verb}", known, request.fields)  # Over HTTP too.
         self.request = request
@@ -54,7 +54,7 @@ class Wanted:
         self.source: Queue = self.vhost.queue(request.text("queue"), request.connection)
         request.access.check(READ, QUEUE, self.source.name)
         self.most = _count(request)
-        self.selector = _selector(request)
+        self.selector = selector_of(node, request)
         self.target: Queue | None = None
         """The one target queue; None for an exchange, and for the sources of dead letters."""
         self.route: Route | None = None
@@ -125,14 +125,6 @@ def _count(request: ControlRequest) -> int:
     return most
 
 
-def _selector(request: ControlRequest) -> Selector | None:
-    text = request.text("filter", "")
-    try:
-        return parse_selector(text)
-    except InvalidField as error:
-        raise PreconditionFailed(f"'filter' is not a selector: {error}") from None
-
-
 def _dying_into(vhost: VirtualHost, source: Queue) -> list[Queue]:
     """Return queues whose dead letters may be in a queue, by their dead-letter exchanges and its bindings."""
     exchanges = {binding.source.name for binding in vhost.bindings.to(TO_QUEUE, source.name)}
@@ -151,7 +143,7 @@ def _dying_into(vhost: VirtualHost, source: Queue) -> list[Queue]:
 
 def _transfer(node: Node, request: ControlRequest, verb: str) -> Steps[Row]:
     """Move, copy or redrive; return the counts. Raises an error with the counts if it ends before."""
-    wanted = Wanted(request, verb)
+    wanted = Wanted(node, request, verb)
     broker, progress = node.broker, request.progress
     source = TransferSource(broker, wanted.source, verb != COPY, progress)
     filter = MessageFilter(broker.formats, wanted.selector)
@@ -175,7 +167,7 @@ def _transfer(node: Node, request: ControlRequest, verb: str) -> Steps[Row]:
 
 def start_move(node: Node, request: ControlRequest) -> None:
     """Start a move for which nobody waits, as a job. Raises the errors of a move that cannot begin."""
-    job = node.jobs.add("queue.move", request.access, request.asker(), Wanted(request, MOVE).subjects())
+    job = node.jobs.add("queue.move", request.access, request.asker(), Wanted(node, request, MOVE).subjects())
     request.progress = job
     node.start_job(job, _unattended(node.jobs.carried_out(job, _transfer(node, request, MOVE))))
 
@@ -193,7 +185,10 @@ def _result(wanted: Wanted, transfer: Transfer, verb: str) -> Row:
     why = [_left_row(kind) for kind in transfer.left.values()]
     unread = int(transfer.source.unread())
     if unread and transfer.moved < wanted.most:
-        reason = f"queue '{wanted.source.name}' has no room in memory to read them from the disk"
+        reason = (
+            f"they are on the disk, and messages that stay fill the memory of queue '{wanted.source.name}'; consume "
+            "these or raise the capacity, and move again; a copy with the same filter reads all"
+        )
         why.append({"reason": reason, "queue": None, "messages": unread})
     return {
         "queue": wanted.source.name,
@@ -228,7 +223,7 @@ def _operation(name: str, fields: tuple[str, ...], permissions: tuple[str, ...],
     verb = name.rpartition(".")[2]
     return Operation(
         name, lambda node, request: _transfer(node, request, verb), fields, tag=MANAGEMENT,
-        permissions=permissions, job=lambda node, request: Wanted(request, verb).subjects(), asks=VHOST,
+        permissions=permissions, job=lambda node, request: Wanted(node, request, verb).subjects(), asks=VHOST,
         routes=(Path(f"POST /penstock/queues/{{vhost}}/{{name}}/{verb}", purpose, read=_by_path),),
     )  # fmt: skip
 

@@ -238,7 +238,7 @@ class HeldBlock(Held):
         producer, route, content, charge = self.producer, self.source.route, self.source.content, self.source.charge
         broker = producer.broker
         for queue in queues:
-            if not queue.takes(content, charge, broker.now):
+            if not (queue.takes(content, charge, broker.now) and queue.takes_envelope(route.envelope, charge)):
                 queue.count_rejected(route.envelope, content, charge, broker.now)
                 self._end(producer.refuse_at(queue, route, content, charge, True))
                 return

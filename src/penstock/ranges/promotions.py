@@ -48,7 +48,7 @@ from penstock.core.publish.unit_commit import RowBatch, UnitCommit
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.publish.waiting_publisher import count_arrival
 from penstock.core.queue.delays import prepare
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, is_delayed_in
 from penstock.core.queue.queue_room import Arrival
 from penstock.errors import BrokerError, ContentTooLarge, NotFound
 from penstock.flow.level import UNLIMITED
@@ -166,7 +166,7 @@ class Promotion(RowBatch):
     def promise(self, now: float) -> None:
         """Promise the room that the commit has found, until the rows have entered."""
         for queue, rows in self.queues.items():
-            arrival = Arrival(queue, rows.messages, rows.bytes)
+            arrival = Arrival(queue, rows.messages, rows.bytes, rows.delayed, rows.delayed_bytes)
             self._arrivals[queue] = arrival
             arrival.promise(now)
         for stage in self.stages:
@@ -221,7 +221,7 @@ class Promotion(RowBatch):
         share = self._share_of(row, now)
         for queue in row.queues:
             arrival = self._arrivals[queue]
-            arrival.pass_one(charge)
+            arrival.pass_one(charge, is_delayed_in(queue, envelope))
             stage.count_out_one(queue, charge, now)
             if queue.deleted or arrival.purged:
                 continue

@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from penstock.core.publish.commit_delta import RowSum, sum_of
 from penstock.core.queue.cursor_state import PinnedRoom
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, is_delayed_in
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
 from penstock.flow.gate import Gate
@@ -77,7 +77,10 @@ class StagedRows:
             bodies: i64 = 0
             if queue.length is not None:
                 bodies = queue.length.body_bytes(row.content)
-            sum_of(self.queues, queue).add_row(row.charge, row.route.envelope.persistent, bodies)
+            rows = sum_of(self.queues, queue)
+            rows.add_row(row.charge, row.route.envelope.persistent, bodies)
+            if is_delayed_in(queue, row.route.envelope):
+                rows.delay(row.charge)
         for gate in row.route.gates:
             sum_of(self.gates, gate).add(1, row.charge)
 
@@ -297,12 +300,21 @@ class StagedBatch(TimerHandler):
             total += each.bytes
         for queue, more in sums.items():
             messages, size = more.messages, more.bytes
+            delayed, delayed_bytes = more.delayed, more.delayed_bytes
             total += more.bytes
             for each in newest:
                 staged = each.queues.get(queue)
                 if staged is not None:
                     messages += staged.messages
                     size += staged.bytes
+                    delayed += staged.delayed
+                    delayed_bytes += staged.delayed_bytes
+            if not queue.could_ever_delay(delayed, delayed_bytes):
+                raise ContentTooLarge(
+                    f"{self._description} has {int(delayed):,} delayed messages, {int(delayed_bytes):,} bytes or more "
+                    f"for queue '{queue.name}', which has no memory for these: they can never be published as a whole; "
+                    "raise the capacity, lower maxOffsetsPerTrigger, or use delivery=dedup"
+                )
             if not queue.gate.could_ever_take(messages, size):
                 raise ContentTooLarge(
                     f"{self._description} has {int(messages):,} messages, {int(size):,} bytes or more for queue "

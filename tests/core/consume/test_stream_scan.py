@@ -8,9 +8,9 @@ import pytest
 
 from penstock.content.properties import Properties
 from penstock.content.selector.selector import parse_selector
-from penstock.core.consume.scan import MessageFilter
+from penstock.core.consume.scan import SLICE, MessageFilter
 from penstock.core.consume.session import Session
-from penstock.core.consume.stream_scan import with_offset
+from penstock.core.consume.stream_scan import StreamScan, with_offset
 from penstock.core.effects import Overtaken
 from penstock.core.large_content import body_of, head_of, with_head
 from penstock.core.message import Envelope, Message
@@ -148,6 +148,31 @@ def test_selector_of_a_consumer_sees_messages_as_published() -> None:
     consumer.scan.filter = MessageFilter(house.broker.formats, parse_selector("JMSXGroupID = 'b'"))
     house.deliver()
     assert house.offsets("c") == list(range(5, 10))
+
+
+def test_filter_that_matches_nothing_goes_on_in_slices_and_copies_nothing() -> None:
+    house = StreamHouse()
+    count = 3 * SLICE
+    house.append(0, count - 1, app_id="a")
+    consumer = house.consume("c")
+    scan = consumer.scan
+    assert isinstance(scan, StreamScan)
+    scan.filter = MessageFilter(house.broker.formats, parse_selector("JMSXGroupID = 'b'"))
+    house.settle()
+    work = house.broker.work
+    takes = 0
+    while scan.position <= count:
+        before, at = int(work.done), int(scan.position)
+        if scan.take(100, house.now) is None and scan.position == at:
+            house.settle()  # The next chunk is read.
+            continue
+        takes += 1
+        assert int(work.done) - before <= SLICE + scan.filter.work
+    assert takes >= 3
+    assert not scan.has_more()
+    chunk = scan.log.chunk_at(count)
+    assert chunk is not None
+    assert {*chunk.prepared(FORMAT)} == {None}
 
 
 def test_cancelled_consumer_gets_nothing_more() -> None:

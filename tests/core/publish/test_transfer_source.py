@@ -83,6 +83,22 @@ def test_messages_behind_a_full_memory_are_counted_as_unread() -> None:
     assert int(move.transfer.unmatched) + int(pager.messages) == MESSAGES
 
 
+def test_message_that_arrives_later_is_not_counted_as_unread() -> None:
+    move = PagedMove(True, "none = 1")
+    unread = int(move.source.unread())
+    for number in range(5):
+        move.house.publish("a", str(MESSAGES + number).encode())
+    move.house.settle()
+    pager = move.house.queues["a"].pager
+    assert pager is not None
+    assert (int(move.source.unread()), int(pager.messages)) == (unread, unread + 5)
+
+
+def test_copy_with_a_filter_reads_past_a_full_memory() -> None:
+    move = PagedMove(False, "none = 1")
+    assert (int(move.source.unread()), int(move.transfer.unmatched)) == (0, MESSAGES)
+
+
 def test_cursor_that_comes_meanwhile_ends_a_move() -> None:
     house = House("a", "b")
     put(house, "a", b"1")

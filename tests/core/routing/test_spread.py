@@ -250,6 +250,14 @@ def test_random_route_is_never_cached(where: VirtualHost) -> None:
     route = resolve(where, "x", "k")
     assert route.by_headers
     assert route.single_queue is None
+    assert not route.target.reads_headers
+
+
+def test_random_route_that_leads_to_a_headers_exchange_reads_headers(where: VirtualHost) -> None:
+    spread(where, "x-random", {})
+    exchange(where, "h", "headers")
+    where.bind("x", None, where.exchanges["h"], "", {})
+    assert resolve(where, "x", "k").target.reads_headers
 
 
 def test_lookup_costs_a_visit_for_four_destinations_and_stops_at_the_most(where: VirtualHost) -> None:

@@ -11,6 +11,7 @@ from penstock.connections.client_profiles import AMQP_0_9_1, PROFILES
 from penstock.connections.client_session import SessionState
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.channel import HEADERS_MAX
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.support.driven_connection import Dialogue, Frame, blocked_publisher, drain, make_driver, methods, publish
@@ -65,6 +66,37 @@ UNKNOWN_QUEUE = method_frame(1, spec.QUEUE_DECLARE, queue="none", passive=True)
 CLOSE = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="bye", class_id=0, method_id=0)
 CLOSE_OK = method_frame(1, spec.CHANNEL_CLOSE_OK)
 OPEN = method_frame(1, spec.CHANNEL_OPEN)
+
+
+def random_exchange(driver: BrokerDriver, *queues: str) -> Dialogue:
+    """Return a client of a broker with exchange `r`, which leads to one of these queues by chance."""
+    client = Dialogue(driver)
+    client.say(method_frame(1, spec.EXCHANGE_DECLARE, exchange="r", type="x-random"))
+    for queue in queues:
+        client.declare(queue)
+        client.say(method_frame(1, spec.QUEUE_BIND, queue=queue, exchange="r"))
+    return client
+
+
+def test_channel_reads_no_headers_for_a_random_exchange(driver: BrokerDriver) -> None:
+    """A header that is too large to route by it is no obstacle for chance."""
+    client = random_exchange(driver, "q")
+    large = Properties(headers={"note": "x" * (HEADERS_MAX + 1)})
+    assert client.names(publish("k", b"1", properties=large, exchange="r", frame_max=1 << 20)) == []
+    assert int(client.vhost.queues["q"].messages) == 1
+
+
+def test_channel_reads_headers_where_chance_leads_to_an_exchange_by_headers(driver: BrokerDriver) -> None:
+    client = random_exchange(driver, "q", "other")
+    client.say(method_frame(1, spec.EXCHANGE_DECLARE, exchange="h", type="headers"))
+    client.say(method_frame(1, spec.EXCHANGE_BIND, destination="h", source="r"))
+    client.declare("hq")
+    client.say(method_frame(1, spec.QUEUE_BIND, queue="hq", exchange="h", arguments={"kind": "bill"}))
+    for _ in range(60):
+        client.say(publish("k", b"1", properties=Properties(headers={"kind": "bill"}), exchange="r"))
+    counts = {name: int(client.vhost.queues[name].messages) for name in ("q", "other", "hq")}
+    assert sum(counts.values()) == 60
+    assert min(counts.values()) > 0
 
 
 def test_channel_closed_by_an_error_frees_the_number_after_close_ok() -> None:

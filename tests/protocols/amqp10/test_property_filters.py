@@ -171,7 +171,7 @@ LEFT_OUT = [
     of_application(n=Typed("decimal32", b"\0\0\0\0")),
     of_application(**{f"n{number}": 1 for number in range(FIELDS_MAX + 1)}),
     Described(Symbol(APPLICATION), {Symbol("n"): 1}),
-    Described(Symbol("amqp:sql-filter"), "properties.subject = 'red'"),
+    Described(Symbol("rabbitmq:stream-filter"), "red"),
 ]
 
 

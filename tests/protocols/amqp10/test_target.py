@@ -169,6 +169,19 @@ def test_application_properties_decide_at_an_exchange_of_headers(vhost: VirtualH
         assert route_of(found, section + data_section(b"x")).queues == expected
 
 
+def test_application_properties_decide_where_chance_leads_to_an_exchange_of_headers(vhost: VirtualHost) -> None:
+    queues = [vhost.declare_queue(name, {}, False, False, None, None) for name in ("direct", "red")]
+    vhost.declare_exchange("r", "x-random", {}, False, False, False)
+    vhost.bind("r", queues[0], None, "", {})
+    vhost.bind("r", None, vhost.exchanges["amq.headers"], "", {})
+    vhost.bind("amq.headers", queues[1], None, "", {"colour": "red"})
+    found = target(vhost, "/exchanges/r/any")
+    section = b"\x00\x53\x74" + encode_value({"colour": "red"})
+    reached = [route_of(found, section + data_section(b"x")).queues for _ in range(40)]
+    assert [len(each) for each in reached] == [1] * 40
+    assert {each[0] for each in reached} == set(queues)
+
+
 def test_additional_routing_keys_are_an_annotation(vhost: VirtualHost) -> None:
     queues = [vhost.declare_queue(name, {}, False, False, None, None) for name in ("q", "copy")]
     annotations = b"\x00\x53\x72" + encode_value({Symbol("x-cc"): ["copy"]})

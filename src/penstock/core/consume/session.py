@@ -270,20 +270,18 @@ class Session:
         oldest = consumer.queue.ready_queue.next()
         return oldest is not None and consumer.accepts(messages, bytes, oldest.charge)
 
-    def get(self, queue: Queue, no_ack: bool, now: float, by_groups: bool = True) -> Batch | None:
+    def get(self, queue: Queue, no_ack: bool, now: float, getter: Consumer | None = None) -> Batch | None:
         """Take one message without a subscription (basic.get); None if no message is ready.
 
-        The batch is empty if the next message cannot be sent. A message of a group that a consumer holds is taken only
-        if not `by_groups`.
+        The batch is empty if the next message cannot be sent. A message of a group that another consumer holds is not
+        taken. `getter`: the consumer of `getter_of` that holds the groups of several messages.
         """
         finish_requeueing(queue, now)
         if not queue.available() or hides_next(queue):
             return None
-        consumer = Consumer("", self, queue, no_ack, False, 0)
-        # A basic.get needs no credit and does not change the credit of consumers (as in RabbitMQ).
-        consumer.shared = Credit()
+        consumer = self.getter_of(queue, no_ack) if getter is None else getter
         groups = queue.grouping
-        if by_groups and isinstance(groups, GroupTaker) and not queue.cursors:
+        if isinstance(groups, GroupTaker) and not queue.cursors:
             batch = groups.take_one(consumer, now)
             if batch is None:
                 return None
@@ -298,6 +296,13 @@ class Session:
         else:
             self.tally.get += 1
         return batch
+
+    def getter_of(self, queue: Queue, no_ack: bool) -> Consumer:
+        """Return the consumer of a basic.get, without a subscription."""
+        consumer = Consumer("", self, queue, no_ack, False, 0)
+        # A basic.get needs no credit and does not change the credit of consumers (as in RabbitMQ).
+        consumer.shared = Credit()
+        return consumer
 
     def count_get_empty(self, queue: Queue) -> None:
         """Count an answer to basic.get without a message."""

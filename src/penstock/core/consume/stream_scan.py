@@ -94,12 +94,16 @@ class StreamScan(Scan, SearchListener):
         consumer, work, line = self.consumer, self.broker.work, chunk.prepared(self._format)
         sure: i64 = consumer.session.sure_charge
         weighs = consumer.has_byte_limit()
+        selects = self.filter.selector is not None or self.filter.excluded_origin != 0
         until = work.done + SLICE
         messages: list[Message | None] = []
         charge: i64 = 0
         index = chunk.index_of(self.position)
         end: i64 = len(chunk.messages)
         while index < end and len(messages) < room and charge < BATCH_BYTES and work.done < until:
+            if selects and not self._matches(chunk.messages[index]):
+                index += 1
+                continue
             message = line[index]
             if message is None:
                 work.done += PREPARED_A_UNIT
@@ -107,25 +111,18 @@ class StreamScan(Scan, SearchListener):
                 line[index] = message
             if weighs and not consumer.accepts(len(messages), charge, message.charge):
                 break
-            if self._wants(chunk, index, message, sure):
+            if message.charge <= sure or not consumer.session.passes_over(consumer.queue, message):
                 messages.append(message)
                 charge += message.charge
             index += 1
         self.position = chunk.messages[index].sequence if index < end else chunk.end
         return consumer.session.lend_copies(consumer, messages, charge, now) if messages else None
 
-    def _wants(self, chunk: LogChunk, index: i64, message: Message, sure: i64) -> bool:
-        """Return whether the consumer gets a message: its filter matches, and its connection can be sent the message.
-
-        The filter sees the message as it was published.
-        """
+    def _matches(self, message: Message) -> bool:
+        """Return whether the filter matches a message as it was published; the consumer pays for the answer."""
         filter = self.filter
-        if message.charge > sure and self.consumer.session.passes_over(self.consumer.queue, message):
-            return False
-        if filter.selector is None and filter.excluded_origin == 0:
-            return True
         self.broker.work.done += filter.work
-        matches = filter.matches(chunk.messages[index])
+        matches = filter.matches(message)
         self.broker.work.done += filter.searched
         return matches
 

@@ -291,6 +291,14 @@ class Gates(NodeMemory):
         vhost.epoch += 1
         return uncounted
 
+    def address_depths(self) -> list[tuple[str, str, AddressDepth]]:
+        """Return the depths of addresses, with virtual host and exchange."""
+        found: list[tuple[str, str, AddressDepth]] = []
+        for key, depth in self.depths.items():
+            vhost, _, name = key.partition("\n")
+            found.append((vhost, name, depth))
+        return found
+
     def _bounded(self, vhost: Topology) -> dict[str, AddressDepth]:
         """Return the depths of a virtual host's addresses with a bound, by exchange."""
         depths: dict[str, AddressDepth] = {}

@@ -106,6 +106,15 @@ class TopicDepths:
         """Drop no depths while `keeps` is true."""
         self._keeps_empty = keeps
 
+    def exchanges(self) -> list[tuple[str, str]]:
+        """Return virtual host and name of the exchanges whose routing keys have depths."""
+        return list(self._depths)
+
+    def depths_of(self, vhost: str, exchange: str) -> list[AddressDepth]:
+        """Return the depths of an exchange's routing keys."""
+        topics = self._depths.get((vhost, exchange))
+        return [] if topics is None else [*topics.by_key.values(), *topics.others]
+
     def has_bounds(self) -> bool:
         """Return whether any routing key may have a bound."""
         return self._table.has_topics()

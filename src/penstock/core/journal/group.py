@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from mypy_extensions import i64, mypyc_attr, trait
 
+from penstock.core.journal.moved_messages import MovedMessages
 from penstock.core.large_bodies import PIECE_OCTETS, LargeBodies, PieceWrite
 from penstock.core.message import StoredMessage, StoredRow
 from penstock.flow.states import StateTable
@@ -248,17 +249,29 @@ class JournalGroup(StoredRow):
         """Large bodies without any reference."""
         self.tied: bool = False
         """True if the next group must be in the same transaction."""
-        self.moved: bool = False
-        """True if messages that were in the store before have entered their queues again with this group."""
+        self.moved: MovedMessages | None = None
+        """Messages of the group that are on the disk already, elsewhere; None for none, and once it is written."""
 
     def pending_records(self) -> i64:
         """Return the number of settlements, requeues, changes and indexes of removed messages."""
         places: i64 = len(self.messages)
         return places - self.live + len(self.settled) + len(self.returned) + len(self.changes)
 
+    def note_moved(self, first: i64) -> None:
+        """Record that the messages from an index on are on the disk already, elsewhere."""
+        if self.moved is None:
+            self.moved = MovedMessages()
+        self.moved.add(first, len(self.messages))
+
+    def has_moved(self, message: StoredMessage) -> bool:
+        """Return whether a message of the group is on the disk elsewhere until the group is written."""
+        return self.moved is not None and self.moved.holds(message.index)
+
     def compact(self) -> None:
         """Reuse the indexes of removed messages, while the group is open."""
         messages, runs = self.messages, self.runs
+        if self.moved is not None:
+            self.moved = self.moved.without_gaps(messages)
         self.messages = []
         self.runs = []
         for at in range(len(runs)):
@@ -312,6 +325,8 @@ class JournalGroup(StoredRow):
         """Fill the runs and assign final indexes."""
         messages = self.messages
         has_gaps = self.live != len(messages)
+        if has_gaps and self.moved is not None:
+            self.moved = self.moved.without_gaps(messages)
         remaining: list[StoredMessage | None] = []
         runs = self.runs
         for at in range(len(runs)):
@@ -353,6 +368,7 @@ class JournalGroup(StoredRow):
             page.pages.written(page)
         self.settled = []
         self.returned = set()
+        self.moved = None
         self.dead = []
         self.progressed = []
         self.changes = []

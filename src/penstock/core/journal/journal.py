@@ -44,7 +44,7 @@ from penstock.core.journal.group import (
 from penstock.core.journal.write_shares import CHANGE_BYTES, WriteListener, WriteShare, WriteShares
 from penstock.core.large_bodies import LargeBodies
 from penstock.core.large_content import body_of
-from penstock.core.message import StoredMessage
+from penstock.core.message import Message, StoredMessage
 from penstock.errors import ResourceError
 
 
@@ -168,6 +168,7 @@ CHANGES_MAX: Final = 10_000
 """Most changes that may wait while the store cannot be written; further declarations are refused."""
 PATIENCE: Final = 64
 """Groups after which a sparse group is moved: a group consumed in order is empty by then."""
+NOT_MOVING: Final = -1
 MOVED_BYTES: Final = 256 * 1024
 """Most bytes moved out of sparse groups for one transaction."""
 
@@ -208,7 +209,9 @@ class Journal(Backlog):
         self.series = Series(self._sealed)
         self._sparse: deque[JournalGroup] = deque()
         self.last_move: i64 = 0
-        """Number of the last unwritten group that moves messages (`note_move`); 0 without one."""
+        """Number of the last unwritten group that moves messages (`begin_move`); 0 without one."""
+        self._move_from: i64 = NOT_MOVING
+        """Index in the open group of the first message of a move; NOT_MOVING between moves."""
 
     def number_from(self, number: i64) -> None:
         """Start numbering above all numbers in the store; no group may have content yet."""
@@ -278,12 +281,32 @@ class Journal(Backlog):
         else:
             self.delete_row(group)
 
-    def note_move(self) -> None:
-        """Record that the open group moves a message that is in the store: a crash before it brings the message back
-        to where it was.
+    def is_stored(self, message: Message) -> bool:
+        """Return whether a crash now would bring a message back, at its present position or where it was before."""
+        if not isinstance(message, StoredMessage) or not message.envelope.persistent:
+            return False
+        group = message.group
+        if group is None:
+            return False
+        return group.state != GROUP_OPEN or (isinstance(group, JournalGroup) and group.has_moved(message))
+
+    def begin_move(self) -> None:
+        """Begin the move of a message for which `is_stored` was true before it left its queue: what enters queues until
+        `end_move` is the moved message.
         """
-        self.open.moved = True
-        self.last_move = self.open.number
+        self._move_from = len(self.open.messages)
+
+    def end_move(self) -> None:
+        """End a move: deliveries of the moved message wait until the open group is written."""
+        first = self._move_from
+        self._move_from = NOT_MOVING
+        if first < len(self.open.messages):
+            self.open.note_moved(first)
+            self.last_move = self.open.number
+
+    def is_moving(self) -> bool:
+        """Return whether a message is moved now, between `begin_move` and `end_move`."""
+        return self._move_from != NOT_MOVING
 
     def on_requeued(self, message: StoredMessage) -> None:
         """Record a requeued message, which carries its own redelivery count."""
@@ -579,7 +602,11 @@ class Journal(Backlog):
                 if message is not None:
                     if message.envelope.persistent:
                         runs[at].storage.rows -= 1
+                    has_moved = group.has_moved(message)
                     self.add(runs[at].storage, message)
+                    if has_moved:  # The row is not written: the store cannot be written since long.
+                        self.open.note_moved(message.index)
+                        self.last_move = self.open.number
         group.live = 0
         group.bytes = 0
         self.delete_row(group)

@@ -352,7 +352,9 @@ def enqueue_all(
     for gate in route.gates:
         gate.passed(charge, now, prepaid == RATES_PREPAID)
     for queue in queues:
-        if (not decided and not queue.takes(content, charge, now)) or (is_delayed and not queue.takes_delayed(charge)):
+        if (not decided and not queue.takes(content, charge, now)) or (
+            is_delayed and not queue.takes_envelope(route.envelope, charge)
+        ):
             queue.count_rejected(route.envelope, content, charge, now)
             refused = queue
             continue

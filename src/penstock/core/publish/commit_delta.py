@@ -70,7 +70,16 @@ class Settlement:
 class RowSum:
     """Publishes of a commit, or rows of a batch, for one queue, at one gate, or in one shared limit."""
 
-    __slots__ = ("messages", "bytes", "persistent", "persistent_bytes", "bodies", "largest")
+    __slots__ = (
+        "messages",
+        "bytes",
+        "persistent",
+        "persistent_bytes",
+        "bodies",
+        "largest",
+        "delayed",
+        "delayed_bytes",
+    )
 
     def __init__(self) -> None:
         self.messages: i64 = 0
@@ -82,6 +91,9 @@ class RowSum:
         """Bytes of the bodies, if the queue's length limit counts bodies."""
         self.largest: i64 = 0
         """Largest charge of the messages."""
+        self.delayed: i64 = 0
+        self.delayed_bytes: i64 = 0
+        """Bytes of the messages that the queue delays, which a queue that pages needs memory for."""
 
     def add(self, messages: i64, bytes: i64) -> None:
         """Count rows."""
@@ -99,6 +111,11 @@ class RowSum:
         if charge > self.largest:
             self.largest = charge
 
+    def delay(self, charge: i64) -> None:
+        """Count a message, which is counted already, as delayed."""
+        self.delayed += 1
+        self.delayed_bytes += charge
+
     def add_sum(self, other: RowSum) -> None:
         """Count the rows of another sum."""
         self.messages += other.messages
@@ -106,6 +123,8 @@ class RowSum:
         self.persistent += other.persistent
         self.persistent_bytes += other.persistent_bytes
         self.bodies += other.bodies
+        self.delayed += other.delayed
+        self.delayed_bytes += other.delayed_bytes
         if other.largest > self.largest:
             self.largest = other.largest
 
@@ -122,8 +141,6 @@ class QueueDelta(RowSum):
         "stored_bytes",
         "back",
         "back_bytes",
-        "delayed",
-        "delayed_bytes",
     )
 
     def __init__(self, queue: Queue) -> None:
@@ -140,14 +157,6 @@ class QueueDelta(RowSum):
         self.back: i64 = 0
         self.back_bytes: i64 = 0
         """Bytes that stop being unacknowledged: of removed and requeued messages."""
-        self.delayed: i64 = 0
-        self.delayed_bytes: i64 = 0
-        """Bytes of the publishes that are delayed, which a queue that pages needs memory for."""
-
-    def delay(self, charge: i64) -> None:
-        """Count a publish, which `bring` counts as well, as delayed."""
-        self.delayed += 1
-        self.delayed_bytes += charge
 
     def bring(self, charge: i64, content: bytes, persistent: bool = False) -> None:
         """Count a publish."""
@@ -190,9 +199,8 @@ class QueueDelta(RowSum):
     def refusing(self, now: float) -> OverflowPolicy | None:
         """Return the overflow policy that refuses any publish after the settlements; None if none does."""
         queue = self.queue
-        if self.delayed > 0 and queue.pager is not None and self.enters():
-            if not queue.has_memory_for(self.delayed, self.delayed_bytes):
-                return queue.overflow
+        if self.delayed > 0 and self.enters() and not queue.takes_delayed(self.delayed, self.delayed_bytes):
+            return queue.overflow
         if self.enters() and queue.length is not None:
             ready = self.messages + self.back - self.freed
             if not queue.length.takes(ready, self.bodies, now):

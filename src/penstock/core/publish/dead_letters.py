@@ -39,7 +39,7 @@ from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.outbox import Held
 from penstock.core.publish.waiting_publisher import REFUSAL_WORK, WaitingPublisher, count_arrival, end_hold
 from penstock.core.queue.context import ContentChange, DeadLetterSink
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, is_delayed_in
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import Topology, resolve_message
 from penstock.errors import NotFound, ResourceError
@@ -67,15 +67,19 @@ GROWTH_MAX: Final = 2048
 class Death:
     """A message that has died, until its dead letter is in the target queues, or lost."""
 
-    __slots__ = ("message", "reason", "placed", "added")
+    __slots__ = ("message", "reason", "placed", "added", "stored")
 
-    def __init__(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
+    def __init__(
+        self, message: Message, reason: str, placed: bool, added: ContentChange | None = None, stored: bool = False
+    ) -> None:
         self.message = message
         self.reason = reason
         self.placed = placed
         """True while the message still counts in its queue, as unacknowledged."""
         self.added = added
         """Headers to add to the letter; None without any."""
+        self.stored = stored
+        """True if a crash brings the message back until the letter is written (see moved_messages.py)."""
 
 
 class LetterChores(Chore):
@@ -142,7 +146,11 @@ class DeadLetter(Held):
     def never_fits(self) -> Queue | None:
         """Return a target without room for the letter even when empty; None without such a target."""
         for queue in self.queues:
-            if not queue.deleted and not queue.can_ever_fit(self.charge) and admission.must_wait(queue, self.charge):
+            if queue.deleted:
+                continue
+            if not queue.can_ever_fit(self.charge) and admission.must_wait(queue, self.charge):
+                return queue
+            if is_delayed_in(queue, self.route.envelope) and not queue.could_ever_delay(1, self.charge):
                 return queue
         return None
 
@@ -163,6 +171,7 @@ class DeadLetter(Held):
     def leave(self) -> None:
         """Leave the queue in which the message died, if it still counts there."""
         if self.death.placed:
+            self.death.stored = self.sender.is_stored(self.death.message)
             self.sender.forget_message(self.death.message)
 
     def enter(self, queues: list[Queue], decided: bool) -> str:
@@ -172,7 +181,12 @@ class DeadLetter(Held):
         sender = self.sender
         broker = sender.broker
         ignored: list[Gate] = []
+        journal = broker.journal if self.death.stored else None
+        if journal is not None:
+            journal.begin_move()
         refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored, decided)
+        if journal is not None:
+            journal.end_move()
         broker.apply_gate_transitions()
         if refused is None and queues:
             count_arrival(sender, queues, self.charge)
@@ -218,9 +232,15 @@ class DeadLetter(Held):
         """
         kept = self.sender.keeps and self.death.placed
         if self.death.placed and queue is self.sender.queue:
-            return not kept or queue.length is None or queue.length.takes_content(self.content, now)
+            if not kept:
+                return True
+            fits = queue.length is None or queue.length.takes_content(self.content, now)
+            return fits and queue.takes_envelope(self.route.envelope, self.charge)
         if kept:
-            return queue.deleted or queue.takes(self.content, self.charge, now)
+            takes = queue.takes(self.content, self.charge, now) and queue.takes_envelope(
+                self.route.envelope, self.charge
+            )
+            return queue.deleted or takes
         return queue.admits_at_once(self.charge)
 
 
@@ -248,7 +268,15 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
 
     @override
     def dead_letter(self, message: Message, reason: str, placed: bool, added: ContentChange | None = None) -> None:
-        self.broker.dead_letters.add(self, Death(message, reason, placed, added))
+        stored = not placed and self.is_stored(message)
+        self.broker.dead_letters.add(self, Death(message, reason, placed, added, stored))
+
+    def is_stored(self, message: Message) -> bool:
+        """Return whether a crash would bring a message back: itself, or the letter that is refused at this queue now,
+        or displaces the message.
+        """
+        journal = self.broker.journal
+        return journal is not None and (journal.is_moving() or journal.is_stored(message))
 
     @override
     def crowded(self) -> bool:

@@ -168,6 +168,8 @@ class LetterRing:
             if not counted and not (gate.open and gate.admits(letter.charge, 1, self._now)):
                 return False
         for queue in letter.targets():
+            if not queue.takes_envelope(letter.route.envelope, letter.charge):
+                return False
             length = queue.length
             if length is not None:
                 entering = self._change(queue).entering + 1

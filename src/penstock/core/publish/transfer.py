@@ -21,8 +21,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.consume.scan import MessageFilter
-from penstock.core.journal.group import GROUP_OPEN
-from penstock.core.message import DelayedEnvelope, Message, StoredMessage
+from penstock.core.message import DelayedEnvelope, Message
 from penstock.core.publish.context import PublishContext
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.outbox import Held
@@ -222,8 +221,9 @@ class Transfer(WaitingPublisher):
         if share is not None:
             for _ in placement.queues:
                 share.enter(now)  # Before it leaves the source: the sum of its address does not change.
+        journal = broker.journal
+        moves = journal is not None and source.removes and journal.is_stored(message)
         if source.removes:
-            self._note_move(message)
             source.take(message, now)
         else:
             source.pass_over(message)
@@ -232,11 +232,15 @@ class Transfer(WaitingPublisher):
         envelope = placement.envelope
         if isinstance(envelope, DelayedEnvelope):
             prepare(broker, placement.queues)
+        if journal is not None and moves:
+            journal.begin_move()
         for queue in placement.queues:
             queue.enqueue(envelope, placement.content, placement.charge, now, share)
             if envelope.ttl_s != NEVER:
                 broker.watch_lifetime(queue)
             broker.schedule_delivery(queue)
+        if journal is not None and moves:
+            journal.end_move()
         count_arrival(self, placement.queues, placement.charge)
         broker.work.done += MOVED_WORK * len(placement.queues)
         self.moved += 1
@@ -244,15 +248,6 @@ class Transfer(WaitingPublisher):
         self._slice_bytes += placement.charge
         source.progress.done += 1
         broker.apply_gate_transitions()
-
-    def _note_move(self, message: Message) -> None:
-        """Have a delivery from a target wait for the open group, if a crash before would bring the message back."""
-        journal = self.broker.journal
-        if journal is None or not isinstance(message, StoredMessage):
-            return
-        group = message.group
-        if group is not None and group.state != GROUP_OPEN:
-            journal.note_move()
 
     def _reason(self) -> str:
         """Return what holds the next message, as a clause."""
@@ -311,7 +306,9 @@ class Transfer(WaitingPublisher):
                 continue
             for gate in queue.gates:
                 if gate is queue.gate:
-                    has_room = has_room_for(queue, placement.content, charge, now)
+                    has_room = has_room_for(queue, placement.content, charge, now) and queue.takes_envelope(
+                        placement.envelope, charge
+                    )
                 elif queue.bytes + charge <= gate.guaranteed_bytes:
                     continue
                 elif self.source.removes and gate in source.gates:

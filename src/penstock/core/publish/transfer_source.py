@@ -146,11 +146,14 @@ class TransferSource(PageReader, PageLoadListener):
         return f"messages of queue '{queue.name}' are read from the disk" if is_coming else ""
 
     def unread(self) -> i64:
-        """Return how many messages stay on the disk, because messages that stay in the queue fill its memory."""
+        """Return how many messages of the transfer stay on the disk, because messages that stay in the queue fill its
+        memory. Messages that have arrived since its beginning are none of its messages.
+        """
         pager = self.queue.pager
         if pager is None or not self.removes or pager.messages == 0 or pager.next > self.tail:
             return 0
-        return pager.messages
+        left = self.tail - pager.next + 1
+        return left if left < pager.messages else pager.messages
 
     @override
     def on_loaded(self) -> None:

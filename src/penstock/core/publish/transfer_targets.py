@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from penstock.core.gates.address_depth import LEFT, AddressShare, share_of
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormats
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, is_delayed_in
 from penstock.core.routing.route import Route
 from penstock.core.routing.topology import Topology, resolve_message
 from penstock.errors import BrokerError, NotFound, PreconditionFailed
@@ -78,12 +78,14 @@ def staying(message: Message, reason: str, source: str = "") -> Placement:
     return placement
 
 
-def why_never(queue: Queue, content: bytes, charge: i64) -> str:
+def why_never(queue: Queue, envelope: Envelope, content: bytes, charge: i64) -> str:
     """Return why a message can never enter a queue, even if it is empty; "" if it can."""
     if not queue.can_ever_fit(charge):
         return (
             f"they can never fit into queue '{queue.name}' with its capacity of {queue.thresholds.capacity.describe()}"
         )
+    if is_delayed_in(queue, envelope) and not queue.could_ever_delay(1, charge):
+        return f"they can never wait for their time in the memory of queue '{queue.name}'"
     length = queue.length
     if length is not None and (length.most.messages < 1 or length.body_bytes(content) > length.most.bytes):
         return f"they can never fit into queue '{queue.name}' with its max-length of {length.most.describe()}"
@@ -104,7 +106,7 @@ class ToQueue(TransferTargets):
 
     def place(self, message: Message) -> Placement:
         """See `TransferTargets.place`."""
-        never = why_never(self.queue, message.content, message.charge)
+        never = why_never(self.queue, message.envelope, message.content, message.charge)
         if never:
             return staying(message, never)
         placement = Placement(self._queues, message.envelope, message.content, message.charge)
@@ -153,7 +155,7 @@ class ToExchange(TransferTargets):
         if self._source in queues:
             return staying(message, f"{self.describe()} leads back to queue '{self._source.name}'")
         for queue in queues:
-            never = why_never(queue, content, message.charge)
+            never = why_never(queue, route.envelope, content, message.charge)
             if never:
                 return staying(message, never)
         gates = route.gates
@@ -206,7 +208,7 @@ class ToSources(TransferTargets):
         if counted is None:
             return staying(message, f"their headers have no room for {REDRIVES}", name)
         charge = message.charge + len(counted) - len(content)
-        never = why_never(queue, counted, charge)
+        never = why_never(queue, message.envelope, counted, charge)
         if never:
             return staying(message, never, name)
         return Placement([queue], self._address(message.envelope, entries[0]), counted, charge)

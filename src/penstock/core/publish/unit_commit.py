@@ -37,7 +37,7 @@ from penstock.core.publish.outbox import Held
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import ProducerState, count_arrival
 from penstock.core.queue.overflow.policy import OverflowPolicy
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, is_delayed_in
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import NEVER_FITS, NO_GATES, ROLLED_BACK, Gate, Refusal
@@ -148,7 +148,7 @@ class UnitSums:
         for queue in held.queues:
             delta = delta_of(self.queues, queue)
             delta.bring(charge, held.content, route.envelope.persistent)
-            if is_delayed:
+            if is_delayed and is_delayed_in(queue, route.envelope):
                 delta.delay(charge)
         sender = self.producers.get(id(held.producer))
         if sender is None:

@@ -106,8 +106,14 @@ class Delays(TimerHandler, DelayedMessages):
         storage = _storage_of(queue)
         if isinstance(message, StoredMessage) and message.group is not None and storage is not None:
             if message.envelope.persistent:
-                storage.journal.drop(storage, message)
-                storage.journal.add(storage, waiting)
+                journal = storage.journal
+                moves = journal.is_stored(message)
+                journal.drop(storage, message)
+                if moves:
+                    journal.begin_move()
+                journal.add(storage, waiting)
+                if moves:
+                    journal.end_move()
             else:
                 _hand_over(message, waiting)
         self._count(waiting)
@@ -172,15 +178,17 @@ class Delays(TimerHandler, DelayedMessages):
         message.share = None
         envelope = message.envelope
         assert isinstance(envelope, DelayedEnvelope)
-        stored = message.group is not None
-        if stored:
+        storage = queue.storage
+        moves = storage is not None and storage.journal.is_stored(message)
+        if message.group is not None:
             queue.release([message], now)
         queue.messages -= 1
         queue.bytes -= message.charge
+        if storage is not None and moves:
+            storage.journal.begin_move()
         queue.enqueue(envelope.plain, self._content_of(message), message.charge, now, share)
-        storage = queue.storage
-        if stored and storage is not None:
-            storage.journal.note_move()
+        if storage is not None and moves:
+            storage.journal.end_move()
 
     def _return(self, message: StoredMessage, now: float) -> None:
         """Return a message to its position for another try."""

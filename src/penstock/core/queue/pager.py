@@ -307,12 +307,9 @@ class QueuePager(PageOwner, PageLister):
 
     @override
     def written(self, page: PageWrite) -> None:
-        if page.purged:
+        if not self.take_written(page):
             return
-        self.unwritten.popleft()
         group = page.group
-        self.unwritten_messages -= group.live
-        self.unwritten_bytes -= group.bytes
         if page.first == self.next and self.reading is None and self.is_wanted(group.live, group.bytes):
             messages: list[StoredMessage] = []
             for message in group.messages:
@@ -324,6 +321,15 @@ class QueuePager(PageOwner, PageLister):
         else:
             self.queue.update_gate(self.broker.now)
             self.broker.schedule_delivery(self.queue)  # Browsers read the page on the disk.
+
+    def take_written(self, page: PageWrite) -> bool:
+        """Count a written page, the first unwritten one; return whether it still exists."""
+        if page.purged:
+            return False
+        self.unwritten.popleft()
+        self.unwritten_messages -= page.group.live
+        self.unwritten_bytes -= page.group.bytes
+        return True
 
     # Reading
 

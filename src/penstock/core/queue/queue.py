@@ -157,7 +157,7 @@ class Queue(GateOwner):
     ) -> None:
         """Enqueue an admitted message; may close the gate. `share` is the message's part in the sum of its address."""
         if isinstance(address, DelayedEnvelope):
-            if not address.passes_by(self):
+            if is_delayed_in(self, address):
                 self._delay(address, content, charge, now, share)
                 return
             address = address.plain
@@ -198,9 +198,17 @@ class Queue(GateOwner):
         self.delays.add(address, content, charge, now, share)
         self.update_gate(now)
 
-    def takes_delayed(self, charge: i64) -> bool:
-        """Return whether an admitted message may be delayed: a queue that pages needs memory for it."""
-        return self.pager is None or self.deleted or self.has_memory_for(1, charge)
+    def takes_delayed(self, messages: i64, bytes: i64) -> bool:
+        """Return whether this additional amount may be delayed: a queue that pages needs memory for it."""
+        return self.pager is None or self.deleted or self.has_memory_for(messages, bytes)
+
+    def could_ever_delay(self, messages: i64, bytes: i64) -> bool:
+        """Return whether an empty queue could delay this amount."""
+        return self.pager is None or self.thresholds.capacity.covers(messages, bytes)
+
+    def takes_envelope(self, address: Envelope, charge: i64) -> bool:
+        """Return whether a message with room may enter with its envelope: false if there is no memory to delay it."""
+        return not is_delayed_in(self, address) or self.takes_delayed(1, charge)
 
     def takes_at_once(self, charge: i64) -> bool:
         """Return whether a message crosses no limit of the fast path."""
@@ -521,12 +529,12 @@ class Queue(GateOwner):
             sweep(self)
         if self.length is not None:
             self.length.on_removed(message)
+        if self.dead_letters is not None:
+            self.dead_letters.dead_letter(message, MAXLEN, False)
         if self.tracks_removals:
             self.release([message], now)
         self.messages -= 1
         self.bytes -= message.charge
-        if self.dead_letters is not None:
-            self.dead_letters.dead_letter(message, MAXLEN, False)
         self.counters.count_drop(self, message.charge)
 
     def delivery_limit(self) -> i64:
@@ -703,6 +711,11 @@ class Queue(GateOwner):
         pages = self.pager is not None and self.overflow.pages
         sums = [pool.gate for pool in self.membership.pools] if pages else []
         self.gates = [self.gate, *[gate for gate in self._other_gates if gate not in sums]]
+
+
+def is_delayed_in(queue: Queue, address: Envelope) -> bool:
+    """Return whether a queue delays a message with this envelope."""
+    return isinstance(address, DelayedEnvelope) and not address.passes_by(queue)
 
 
 def queue_of(gate: Gate) -> Queue | None:

@@ -194,18 +194,21 @@ class QueueRoom(ReservedRoom):
 class Arrival:
     """The part of a batch that enters one queue."""
 
-    def __init__(self, queue: Queue, messages: i64, bytes: i64) -> None:
+    def __init__(self, queue: Queue, messages: i64, bytes: i64, delayed: i64 = 0, delayed_bytes: i64 = 0) -> None:
         self.queue = queue
         self.messages: i64 = messages
         self.bytes: i64 = bytes
         """Messages that have not entered yet, and their bytes (charges)."""
+        self.delayed: i64 = delayed
+        self.delayed_bytes: i64 = delayed_bytes
+        """The part of these that the queue will delay, in memory."""
         self.horizon: i64 = 0
         """The last sequence that readers see; set when the first message is about to enter."""
         self.purged: bool = False
         """True if arrivals that have not entered yet are dropped."""
         self._in_memory: bool = False
         self._on_disk: bool = False
-        """True if the room is promised in the pages; otherwise in memory."""
+        """True if room is promised in the pages, except for delayed messages."""
 
     def promise(self, now: float) -> None:
         """Promise room for all messages. A queue that drops its oldest messages needs no promise."""
@@ -216,14 +219,17 @@ class Arrival:
             self._on_disk = True
         elif not queue.overflow.drops:
             self._in_memory = True
-        self._promise(self.messages, self.bytes)
+        self._promise_rest(1)
         queue.update_gate(now)
 
-    def pass_one(self, charge: i64) -> None:
+    def pass_one(self, charge: i64, is_delayed: bool = False) -> None:
         """Use, or release, the room of one message."""
         self.messages -= 1
         self.bytes -= charge
-        self._promise(-1, -charge)
+        if is_delayed:
+            self.delayed -= 1
+            self.delayed_bytes -= charge
+        self._promise(-1, -charge, is_delayed)
 
     def begin(self) -> None:
         """Hide all messages that arrive after this call."""
@@ -232,7 +238,7 @@ class Arrival:
 
     def end(self, now: float) -> None:
         """Release the rest of the room, and show all messages that have arrived."""
-        self._promise(-self.messages, -self.bytes)
+        self._promise_rest(-1)
         self._in_memory = False
         self._on_disk = False
         queue = self.queue
@@ -240,9 +246,15 @@ class Arrival:
             queue.reserved.set_arrival(None)
         queue.update_gate(now)
 
-    def _promise(self, messages: i64, bytes: i64) -> None:
+    def _promise_rest(self, sign: i64) -> None:
+        """Promise (1) or release (-1) the room of all messages that have not entered."""
+        self._promise(sign * (self.messages - self.delayed), sign * (self.bytes - self.delayed_bytes), False)
+        if self.delayed > 0:
+            self._promise(sign * self.delayed, sign * self.delayed_bytes, True)
+
+    def _promise(self, messages: i64, bytes: i64, delayed: bool) -> None:
         pager = self.queue.pager
-        if self._in_memory:
+        if self._in_memory or (self._on_disk and delayed):
             self.queue.reserved.promise(messages, bytes)
         elif self._on_disk and pager is not None:
             pager.promised_messages += messages

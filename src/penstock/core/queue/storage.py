@@ -7,7 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
-from penstock.core.journal.group import GROUP_OPEN, GroupState, JournaledQueue, JournalGroup
+from penstock.core.journal.group import GROUP_OPEN, JournaledQueue, JournalGroup
 from penstock.core.journal.journal import Journal
 from penstock.core.message import DelayedEnvelope, Message, StoredMessage
 from penstock.core.queue.queue import Queue
@@ -100,35 +100,27 @@ def record_delivery(storage: QueueStorage, messages: list[Message | None]) -> bo
     if on_disk > storage.redelivery_mark:
         _wait_less(storage, len(messages))
         return not journal.disk.is_failing()
-    if storage.lookahead > 0 and storage.redelivery_mark - delivered < storage.lookahead // 2:
+    if moved or (storage.lookahead > 0 and storage.redelivery_mark - delivered < storage.lookahead // 2):
         journal.open.urgent = True  # In time for waiting deliveries.
     return moved
 
 
 def _is_being_moved(messages: list[Message | None]) -> bool:
-    """Return whether a message is moved by a group that is not on the disk yet.
-
-    A crash before would bring it back to where it was, with a position of which no mark says that it was delivered.
-    """
+    """Return whether a message is on the disk elsewhere, and its present group is not (see moved_messages.py)."""
     for message in messages:
         if isinstance(message, StoredMessage):
             group = message.group
-            if isinstance(group, JournalGroup) and group.moved and group.state != GroupState.WRITTEN:
+            if isinstance(group, JournalGroup) and group.has_moved(message):
                 return True
     return False
 
 
 def _survives_crash(message: Message) -> bool:
-    """Return whether a message survives a crash: it is on disk or being written, and durable.
-
-    A delayed message that has become due is on disk too, before its group is written.
-    """
+    """Return whether a message survives a crash at its position: it is on disk or being written, and durable."""
     if not isinstance(message, StoredMessage) or not message.envelope.persistent:
         return False
     group = message.group
-    if group is not None and group.state == GROUP_OPEN:
-        return isinstance(group, JournalGroup) and group.moved
-    return group is not None
+    return group is not None and group.state != GROUP_OPEN
 
 
 def _wait_less(storage: QueueStorage, messages: i64) -> None:

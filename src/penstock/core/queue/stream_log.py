@@ -89,12 +89,9 @@ class StreamLog(QueuePager, ChunkHolder):
 
     @override
     def written(self, page: PageWrite) -> None:
-        if page.purged:
+        if not self.take_written(page):
             return
-        self.unwritten.popleft()
         group = page.group
-        self.unwritten_messages -= group.live
-        self.unwritten_bytes -= group.bytes
         self.queue.counters.removed_bytes += group.bytes  # It has left the depth.
         messages: list[StoredMessage] = []
         for message in group.messages:

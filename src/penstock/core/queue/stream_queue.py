@@ -44,8 +44,12 @@ class StreamQueue(Queue):
         return self.bytes if self.pager is None else self.bytes + self.pager.unwritten_bytes
 
     @override
-    def takes_delayed(self, charge: i64) -> bool:
-        return self.deleted or self.delayed_bytes + charge <= DELAYED_BYTES
+    def takes_delayed(self, messages: i64, bytes: i64) -> bool:
+        return self.deleted or self.delayed_bytes + self.reserved.promised_bytes() + bytes <= DELAYED_BYTES
+
+    @override
+    def could_ever_delay(self, messages: i64, bytes: i64) -> bool:
+        return bytes <= DELAYED_BYTES
 
     @override
     def withdraw(self, messages: i64, bytes: i64, now: float) -> None:

@@ -98,9 +98,9 @@ def no_local_in(arguments: dict[str, object]) -> object:
 
 
 def selector_work(arguments: dict[str, object]) -> i64:
-    """Return the units of work to parse the selector in a binding's arguments, once to check and once to create it."""
+    """Return the units of work to parse the selector in a binding's arguments."""
     text = arguments.get(SELECTOR)
-    return 2 * len(text) // LETTERS_A_UNIT if isinstance(text, str) else 0
+    return len(text) // LETTERS_A_UNIT if isinstance(text, str) else 0
 
 
 def selector_memory(selector: Selector | None) -> int:
@@ -242,6 +242,8 @@ class Exchange:
     """Name of its type; see exchange_types.py."""
     by_headers: bool = False
     """True if the queues depend on each message, so that no route is cached."""
+    by_chance: bool = False
+    """True if they depend on nothing in the message, so that its headers need not be read."""
     hashed_field: Field | None = None
     """The field of messages that `match` gets in place of the routing key; None for the routing key."""
     delays: bool = False

@@ -46,7 +46,18 @@ class AddressGates:
 class RouteTarget:
     """The outcome of one lookup: the destination of publishes, for a route and all its variants. It never changes."""
 
-    __slots__ = ("queues", "exchanges", "gates", "topic", "counters", "control", "by_headers", "selects", "versions")
+    __slots__ = (
+        "queues",
+        "exchanges",
+        "gates",
+        "topic",
+        "counters",
+        "control",
+        "by_headers",
+        "reads_headers",
+        "selects",
+        "versions",
+    )
 
     def __init__(self, queues: list[Queue]) -> None:
         self.queues = queues
@@ -62,6 +73,8 @@ class RouteTarget:
         """True if the destination is the broker itself (control operations)."""
         self.by_headers: bool = False
         """True if the queues depend on each message's headers, so that nothing may be cached."""
+        self.reads_headers: bool = False
+        """True if the lookup has read headers. Where chance decides, the next lookup may differ, and is repeated."""
         self.selects: bool = False
         """True if the queues depend on selectors of bindings, which read more than headers; `by_headers` is true
         then.
@@ -380,6 +393,7 @@ class RouteLookup:
         "_left",
         "through",
         "by_headers",
+        "reads_headers",
         "selects",
         "_message",
         "_origin",
@@ -407,6 +421,8 @@ class RouteLookup:
         """The exchanges visited, in order."""
         self.by_headers: bool = False
         """True if an exchange depends on more than the key, or a binding has a selector."""
+        self.reads_headers: bool = False
+        """True if an exchange, or a selector, reads the message."""
         self.selects: bool = False
         """True if a binding has a selector, or an exchange hashes a property: the lookup needs the message."""
         self._message = message
@@ -467,6 +483,7 @@ class RouteLookup:
     def _lookup(self, exchange: Exchange) -> None:
         if exchange.by_headers:
             self.by_headers = True
+            self.reads_headers = self.reads_headers or not exchange.by_chance
             if exchange.hashed_field is not None:
                 self.selects = True
         bindings = self._found
@@ -510,6 +527,7 @@ class RouteLookup:
                 continue
             self.selects = True
             self.by_headers = True
+            self.reads_headers = True
             if self._message is not None:
                 self._left -= (1 + selector.work) * VISITS_A_UNIT
                 if self._left < 0:

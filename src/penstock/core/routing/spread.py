@@ -144,6 +144,15 @@ class Destinations:
             matched.append(binding)
             break
 
+    def match_modulo(self, number: i64, matched: list[Binding], most: i64) -> i64:
+        """Append one binding to the destination of a number, modulo their count; return the visits, as `match` of
+        exchanges.
+        """
+        count: i64 = len(self.all)
+        if count > 0 and most > 0:
+            self.match(number % count, matched)
+        return 1
+
 
 class ConsistentHash(Exchange):
     """Consistent hash of the routing key, of a header or of a property. The binding key is the weight, a number."""
@@ -248,14 +257,13 @@ class ModulusHash(Exchange):
 
     @override
     def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
-        count: i64 = len(self._destinations.all)
-        if count > 0 and most > 0:
-            self._destinations.match(mixed(text_hash(key)) % count, matched)
-        return 1
+        return self._destinations.match_modulo(mixed(text_hash(key)), matched, most)
 
 
 class Random(Exchange):
-    """Any destination, with equal chances; the routing key does not matter."""
+    """Any destination, with equal chances; neither the routing key nor the headers matter."""
+
+    by_chance = True
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
@@ -273,8 +281,5 @@ class Random(Exchange):
 
     @override
     def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
-        count: i64 = len(self._destinations.all)
-        if count > 0 and most > 0:
-            self._chosen = (self._chosen + 1) & _BITS32
-            self._destinations.match((mixed(mixed(self._chosen) ^ self._seed) * count) >> 32, matched)
-        return 1
+        self._chosen = (self._chosen + 1) & _BITS32
+        return self._destinations.match_modulo(mixed(mixed(self._chosen) ^ self._seed), matched, most)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.content.selector.fields import SelectableMessage
@@ -41,6 +43,10 @@ class Topology:
         the lookup visits or reaches too many objects.
         """
         raise NotImplementedError
+
+
+NO_HEADERS: Final[dict[str, object]] = {}
+"""The headers of a message that no exchange reads; never changed."""
 
 
 def resolve_message(

@@ -21,7 +21,7 @@ from penstock.content.properties import BCC
 from penstock.core.large_content import head_of, is_large, large_content
 from penstock.core.publish.producer import Producer
 from penstock.core.routing.route import Route, route_with_copies
-from penstock.core.routing.topology import resolve_message
+from penstock.core.routing.topology import NO_HEADERS, resolve_message
 from penstock.errors import BrokerError, PreconditionFailed, SyntaxInvalid
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.logs.ids import FRAME_TOO_SMALL
@@ -223,9 +223,12 @@ class Channel(ClientSession):
             self.engine.control_request(self, route, content)
         elif route.by_headers:
             own = Route(route.envelope, route.mandatory)
-            resolve_message(
-                self.vhost, own, self._headers(head_of(content)), content, self.engine.broker.formats.find(content)
-            )
+            message_format = self.engine.broker.formats.find(content)
+            reads = route.target.reads_headers
+            headers = self._headers(head_of(content)) if reads else NO_HEADERS
+            resolve_message(self.vhost, own, headers, content, message_format)
+            if own.target.reads_headers and not reads:  # Chance has led to an exchange that reads headers.
+                resolve_message(self.vhost, own, self._headers(head_of(content)), content, message_format)
             self.producer.publish(own, content, charge)
             return
         self.producer.publish(route, content, charge)

@@ -5,6 +5,7 @@
 | `apache.org:selector-filter:string` | message selector; on a topic it filters before the queue |
 | `apache.org:no-local-filter:list` | no messages that this connection has published; on a topic before the queue |
 | `amqp:properties-filter`, `amqp:application-properties-filter` | conditions of the selector (property_filters.py) |
+| `amqp:sql-filter` | a condition in the syntax of RabbitMQ's streams (sql_filters.py) |
 | `distribution-mode` `copy` | browsing: the queue keeps its messages |
 | `rabbitmq:stream-offset-spec` | position in a stream (settings/stream_offset.py); described, or plain under this key |
 
@@ -27,6 +28,7 @@ from penstock.errors import InvalidField, PreconditionFailed
 from penstock.flow.work import WorkMeter
 from penstock.protocols.amqp10.message_format import FIRST_OCTET
 from penstock.protocols.amqp10.property_filters import APPLICATION_PROPERTIES, PROPERTIES, condition_of
+from penstock.protocols.amqp10.sql_filters import SQL, condition_of_sql
 from penstock.settings.stream_offset import FIRST, read_offset
 from penstock.wire.amqp10.composite import Composite
 from penstock.wire.amqp10.neutral_values import to_neutral
@@ -53,8 +55,9 @@ class SourceFilters:
         self.no_local: bool = False
         self.binding_key: str | None = None
         """Routing key of a subscription; None if no filter names one."""
+        self._work = work
         self._conditions: list[str] = []
-        """Conditions of property filters, as parts of a selector."""
+        """Conditions of property filters and SQL filters, as parts of a selector."""
         self.granted: dict[object, object] = {}
         """Effective filters, as received."""
         self._offset: object = None
@@ -84,6 +87,8 @@ class SourceFilters:
             return True
         is_application = name in APPLICATION_PROPERTIES
         condition = condition_of(is_application, value.value) if is_application or name in PROPERTIES else None
+        if name in SQL:
+            condition = condition_of_sql(value.value, self._work)
         if condition is not None:
             self._conditions.append(condition)
         return condition is not None

@@ -12,7 +12,7 @@ from penstock.connections.authorization import check_route, check_write_exchange
 from penstock.content.properties import CC
 from penstock.core.message import Origin
 from penstock.core.routing.route import Route, route_with_copies
-from penstock.core.routing.topology import resolve_message
+from penstock.core.routing.topology import NO_HEADERS, resolve_message
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, InvalidField
 from penstock.flow.level import OVERHEAD
@@ -155,7 +155,10 @@ class Target:
     def _by_headers(self, route: Route, content: bytes) -> Route:
         """Return a route for one message, chosen by its application properties."""
         own = Route(route.envelope, route.mandatory, route.copies)
-        resolve_message(self.vhost, own, self._format.headers(content), content, self._format)
+        reads = route.target.reads_headers
+        resolve_message(self.vhost, own, self._format.headers(content) if reads else NO_HEADERS, content, self._format)
+        if own.target.reads_headers and not reads:  # Chance has led to an exchange that reads headers.
+            resolve_message(self.vhost, own, self._format.headers(content), content, self._format)
         return own
 
     def _new_route(self, node: Node, subject: bytes) -> Route:
