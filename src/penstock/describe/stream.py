@@ -26,7 +26,7 @@ def stream_row(queue: Queue, at: Reading) -> object:
         "oldest_s": round(at.now - line[0].oldest, 3) if line and abs(line[0].oldest) != NEVER else None,
         "dropped_messages": int(log.dropped_messages),
         "overtaken": int(log.overtaken),
-        "max_length_bytes": None if settings.retain_bytes == UNLIMITED else int(settings.retain_bytes),
+        "max_length_bytes": None if settings.log_bytes == UNLIMITED else int(settings.log_bytes),
         "max_age_s": None if settings.max_age_s == NEVER else settings.max_age_s,
     }
 

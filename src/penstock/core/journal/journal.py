@@ -207,6 +207,8 @@ class Journal(Backlog):
         self._sealed: deque[JournalGroup] = deque()
         self.series = Series(self._sealed)
         self._sparse: deque[JournalGroup] = deque()
+        self.behind: list[WriteListener] = []
+        """Queues that deliver nothing until their retained messages are written, or the store cannot be written."""
         self.last_move: i64 = 0
         """Number of the last unwritten group that moves messages (`note_move`); 0 without one."""
 
@@ -386,6 +388,10 @@ class Journal(Backlog):
     @override
     def on_failure(self) -> None:
         self.shares.release()
+        behind = self.behind
+        self.behind = []
+        for each in behind:
+            each.on_taken()
 
     def left_behind(self) -> i64:
         """Return the bytes in memory of messages that left their queues while they waited for the store."""
