@@ -8,115 +8,21 @@ from penstock.access.user import MAX_QUEUES
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
-from penstock.core.effects import NotRetained
-from penstock.core.message import StoredMessage
-from penstock.core.queue.pager import UNWRITTEN_BYTES, PageReader
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.core.queue.retention import (
     RETAINED_FROM,
-    Retention,
     check_unused,
     companion_arguments,
     describe_setting,
     retention_into,
     retention_of,
 )
-from penstock.core.queue.stream_log import StreamLog, log_of
-from penstock.core.settings.limits import DiskLimits
 from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.ranges.cursors import Cursor
 from tests.support import at_once
 from tests.support.broker_fixture import House
-from tests.support.memory_store import Shelf, some_large
-from tests.support.paging_broker import PagedHouse
-
-RETAINING: dict[str, object] = {"x-retain-time": "7D"}
-
-
-class Collector(PageReader):
-    """The contents of pages."""
-
-    def __init__(self, found: list[bytes]) -> None:
-        self.found = found
-        self.following = 0
-
-    def on_copies(self, messages: list[StoredMessage], following: int) -> None:
-        self.found += [message.content for message in messages]
-        self.following = int(following)
-
-
-class Keeper(PagedHouse):
-    """One life of a broker with a queue `q` that retains, and its companion."""
-
-    def __init__(self, shelf: Shelf | None = None, arguments: dict[str, object] | None = None, **more: object) -> None:
-        given = {**(RETAINING if arguments is None else arguments)}
-        given |= {name.replace("_", "-"): value for name, value in more.items()}
-        super().__init__(shelf or Shelf(), {"q": (given, True), "plain": ({}, True)})
-
-    @property
-    def queue(self) -> Queue:
-        return self.queues["q"]
-
-    @property
-    def companion(self) -> Queue:
-        return self.vhost.queues["q.retained"]
-
-    @property
-    def log(self) -> StreamLog:
-        return log_of(self.companion)
-
-    @property
-    def retention(self) -> Retention:
-        retention = retention_of(self.queue)
-        assert retention is not None
-        return retention
-
-    def put(self, first: int, last: int, charge: int = 300, persistent: bool = True) -> None:
-        for number in range(first, last + 1):
-            self.publish("q", b"%d" % number, charge, persistent)
-
-    def take(self, count: int) -> None:
-        for _ in range(count):
-            assert self.get("q", no_ack=False) is not None
-
-    def settle_all(self, outcome: Outcome = Outcome.ACCEPTED) -> None:
-        self.session.unsettled.settle_tag(0, True, outcome, self.now)
-
-    def retained(self) -> list[bytes]:
-        """What the companion has on the disk, in order."""
-        self.settle()
-        found: list[bytes] = []
-        reader = Collector(found)
-        first = int(self.log.next)
-        while first:
-            reader.following = 0
-            self.log.request_copies(first, 1 << 30, reader)
-            self.settle_reads()
-            first = reader.following
-        return found
-
-    def drain_now(self, count: int) -> None:
-        """Take messages without acknowledgements, before anything is written."""
-        for _ in range(count):
-            assert self.get("q") is not None
-
-    def settle_reads(self) -> None:
-        self.ask()
-        while self.reads:
-            self.load()
-            self.ask()
-
-    def gaps(self) -> list[tuple[bool, int, int]]:
-        return [
-            (each.ended, int(each.gap.messages), int(each.gap.bytes))
-            for each in self.broker.effects()
-            if isinstance(each, NotRetained)
-        ]
-
-    def quota(self, overfull: int, underfull: int) -> None:
-        limits = DiskLimits()
-        limits.overfull, limits.underfull = overfull, underfull
-        self.broker.gates.disk.limit_vhost("/", limits, self.now)
+from tests.support.memory_store import some_large
+from tests.support.retaining_queue import RETAINING, Keeper
 
 
 def numbered(first: int, last: int) -> list[bytes]:

@@ -34,7 +34,7 @@ from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
-from penstock.settings.table import ARGUMENT
+from penstock.settings.table import ARGUMENT, RETENTIONS
 
 SUFFIX: Final = ".retained"
 """End of the name of a companion; its beginning is the name of the queue."""
@@ -248,7 +248,7 @@ def check_retention(name: str, settings: Settings, bar: str, stores: bool) -> No
     """
     if not settings.retains:
         return
-    for setting in ("retain-time", "retain-bytes"):
+    for setting in RETENTIONS:
         given = settings.given.get(setting)
         if bar and given is not None and given.origin == ARGUMENT and not given.none:
             raise PreconditionFailed(

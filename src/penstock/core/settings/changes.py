@@ -25,7 +25,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps
 from penstock.settings.placed import in_vhost, place, placed
-from penstock.settings.table import BROKER, SCOPES, SettingValue
+from penstock.settings.table import BROKER, RETENTIONS, SCOPES, SettingValue
 from penstock.texts import nearest
 
 COPY_WORK: Final = 10
@@ -173,7 +173,7 @@ class PatternChange:
         value = self.values.get("overflow")
         if journal is None and self.scope == "queue" and value is not None and value.text == "page":
             raise without_disk(placed(self.scope, self.pattern)[1])
-        for name in ("retain-time", "retain-bytes"):
+        for name in RETENTIONS:
             if journal is None and name in self.values and not self.values[name].none:
                 subject = f"queue '{placed(self.scope, self.pattern)[1]}'"
                 raise without_store(subject, self.values[name].describe())
