@@ -68,8 +68,8 @@ def test_reader_of_the_queue_itself_is_pointed_to_the_companion(broker, caplog, 
     reader.stop()
     lines = [each.message for each in caplog.records if "retains what was settled" in each.message]
     sentence = (
-        f"penstock: queue '{queue}' retains what was settled in queue '{queue}.retained': this query begins with what is "
-        f"still in '{queue}'; subscribe to '{queue}.retained' for older messages"
+        f"penstock: queue '{queue}' retains what was settled in queue '{queue}.retained': this query begins with "
+        f"what is still in '{queue}'; subscribe to '{queue}.retained' for older messages"
     )
     assert lines == ([sentence] if warned else [])
 
