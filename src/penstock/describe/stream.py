@@ -48,4 +48,6 @@ def stream_words(queue: Queue) -> str:
     log = log_in(queue)
     if log is None or log.messages == 0:
         return f"nothing is retained, and the next offset is {int(queue.tail):,}"
+    if log.messages == 1:
+        return f"1 message is retained, at offset {int(queue.tail) - 1:,}"
     return f"{int(log.messages):,} messages are retained, from offset {int(log.next) - 1:,} to {int(queue.tail) - 1:,}"

@@ -10,6 +10,7 @@ from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.core.queue.retention import (
+    ALL_UNWRITTEN_BYTES,
     RETAINED_FROM,
     check_unused,
     companion_arguments,
@@ -21,7 +22,8 @@ from penstock.errors import PreconditionFailed, ResourceLocked
 from penstock.ranges.cursors import Cursor
 from tests.support import at_once
 from tests.support.broker_fixture import House
-from tests.support.memory_store import some_large
+from tests.support.memory_store import Shelf, some_large
+from tests.support.paging_broker import PagedHouse
 from tests.support.retaining_queue import RETAINING, Keeper
 
 
@@ -504,3 +506,40 @@ def test_setting_removed_while_deliveries_wait_lets_them_go_on() -> None:
     assert not house.queue.reserved.holds_deliveries()
     assert house.journal.behind == []
     house.write()
+
+
+def test_unwritten_bytes_of_all_companions_have_a_bound() -> None:
+    names = [f"q{number}" for number in range(20)]
+    house = PagedHouse(Shelf(), dict.fromkeys(names, (RETAINING, True)))
+    for name in names:
+        house.publish(name, b"x", UNWRITTEN_BYTES)
+        house.publish(name, b"y", 300)
+    house.write()
+    for name in names:
+        assert house.get(name) is not None
+    paused = [name for name in names if house.queues[name].reserved.is_paused()]
+    assert paused == names[ALL_UNWRITTEN_BYTES // UNWRITTEN_BYTES :]
+    assert house.journal.retained == 20 * UNWRITTEN_BYTES
+    house.write()
+    assert not any(house.queues[name].reserved.is_paused() for name in names)
+    assert (house.journal.retained, house.journal.behind) == (0, [])
+
+
+@pytest.mark.parametrize("companion", [False, True])
+def test_queue_deleted_while_deliveries_wait_leaves_nothing_behind(companion: bool) -> None:
+    house = Keeper()
+    house.put(1, 12, UNWRITTEN_BYTES // 4)
+    house.write()
+    house.broker.consume(house.session, Consumer("c", house.session, house.queue, True, False, 0))
+    while house.broker.next_batch() is not None:
+        pass
+    assert house.retention.is_behind()
+    log = house.log
+    house.broker.delete_queue(house.companion if companion else house.queue)
+    assert (house.journal.retained, house.journal.behind, log.owner) == (0, [], None)
+    if companion:
+        sent = 0
+        while (batch := house.broker.next_batch()) is not None:
+            sent += int(batch.left)
+        assert sent == 7, "deliveries go on, and nothing is retained"
+    house.settle()

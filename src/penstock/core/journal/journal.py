@@ -209,6 +209,8 @@ class Journal(Backlog):
         self._sparse: deque[JournalGroup] = deque()
         self.behind: list[WriteListener] = []
         """Queues that deliver nothing until their retained messages are written, or the store cannot be written."""
+        self.retained: i64 = 0
+        """Bytes (charges) of retained messages that are not written yet."""
         self.last_move: i64 = 0
         """Number of the last unwritten group that moves messages (`note_move`); 0 without one."""
 

@@ -7,10 +7,10 @@ doubles the message. Reading, offsets, segments and the account of the disk are 
 times of the companion are those of the settlements: a reader from a time on misses no message that arrived later.
 
 Settlements are never held. The companion's unwritten bytes are bounded by the deliveries instead: above the bound of
-streams, the queue delivers nothing until a write (`QueueRoom.pause`). Retention yields to consumers: while a gate of
-the disk is closed, the companion makes room for messages by dropping its own oldest segments. A message that finds no
-room there is not retained. Nor is one that is settled while the store cannot be written and the unwritten bytes are at
-their bound. Such messages are counted and logged (`RetentionGap`).
+streams, or that of all companions, the queue delivers nothing until a write (`QueueRoom.pause`). Retention yields to
+consumers: while a gate of the disk is closed, the companion makes room for messages by dropping its own oldest
+segments. A message that finds no room there is not retained. Nor is one that is settled while the store cannot be
+written and the unwritten bytes are at their bound. Such messages are counted and logged (`RetentionGap`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ RETAINED_FROM: Final = "x-retained-from"
 """Argument of a companion: the name of its queue. It distinguishes a companion from other queues of such a name."""
 MAX_AGE: Final = "x-max-age"
 MAX_BYTES: Final = "x-max-length-bytes"
+ALL_UNWRITTEN_BYTES: Final = 16 * UNWRITTEN_BYTES
+"""Unwritten bytes of all companions of a broker, above which each queue waits that has any of them."""
 LIMITS: Final = (MAX_AGE, MAX_BYTES)
 """Arguments of a companion that follow the settings of its queue."""
 
@@ -63,6 +65,8 @@ class Retention(WriteListener, Retainer):
         """The gap that has not ended yet; None as a rule."""
         self._log = log_of(stream)
         self._log.owner = self
+        self._unwritten: i64 = 0
+        """Unwritten bytes of the companion that `Journal.retained` includes."""
         self._freed: i64 = 0
         """Bytes (charges) of segments that were dropped while a gate of the disk is closed, and not used since."""
         queue.retention = self
@@ -84,9 +88,17 @@ class Retention(WriteListener, Retainer):
         if self.gap is not None:
             self._end_gap()
         stream.update_gate(now)
-        if log.unwritten_bytes > UNWRITTEN_BYTES and not self.is_behind() and not self.journal.disk.is_failing():
+        self._count()
+        many = log.unwritten_bytes > UNWRITTEN_BYTES or self.journal.retained > ALL_UNWRITTEN_BYTES
+        if many and not self.is_behind() and not self.journal.disk.is_failing():
             self.journal.behind.append(self)
             self.queue.reserved.pause(True)
+
+    def _count(self) -> None:
+        """Count the unwritten bytes of the companion among those of all."""
+        unwritten = self._log.unwritten_bytes
+        self.journal.retained += unwritten - self._unwritten
+        self._unwritten = unwritten
 
     def _makes_room(self, messages: list[Message | None], now: float) -> bool:
         """Return whether messages may be appended while a gate of the disk is closed, or has waiters.
@@ -141,7 +153,8 @@ class Retention(WriteListener, Retainer):
 
     @override
     def on_written(self) -> None:
-        if self._log.unwritten_bytes * 2 <= UNWRITTEN_BYTES and self.is_behind():
+        self._count()
+        if self._unwritten * 2 <= UNWRITTEN_BYTES and self.is_behind():
             self.journal.behind.remove(self)
             self.on_taken()
 
@@ -162,6 +175,8 @@ class Retention(WriteListener, Retainer):
             self.journal.behind.remove(self)
             self.on_taken()
         self._end_gap()
+        self.journal.retained -= self._unwritten
+        self._unwritten = 0
         self._log.owner = None
         self.queue.retention = None
 
