@@ -478,7 +478,7 @@ OPENS_BELOW: Final = frozenset(
     alias.name for alias in ALL_ALIASES if alias.ours == "resume-percent" and alias.broker == "qpid"
 )
 """Percentages of Qpid C++, which opens below its threshold (QueueFlowLimit.cpp), like its `qpid.flow_resume_*`."""
-RETENTIONS: Final = ("retain-time", "retain-bytes")
+RETENTIONS: Final[tuple[str, ...]] = ("retain-time", "retain-bytes")
 """Limits of settled messages; with any of them a queue retains these."""
 LENGTHS: Final = {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"}
 """RabbitMQ's limits of ready messages. With an overflow policy unknown to RabbitMQ they are the capacity."""

@@ -44,7 +44,7 @@ MAX_AGE: Final = "x-max-age"
 MAX_BYTES: Final = "x-max-length-bytes"
 ALL_UNWRITTEN_BYTES: Final = 16 * UNWRITTEN_BYTES
 """Unwritten bytes of all companions of a broker, above which each queue waits that has any of them."""
-LIMITS: Final = (MAX_AGE, MAX_BYTES)
+LIMITS: Final[tuple[str, ...]] = (MAX_AGE, MAX_BYTES)
 """Arguments of a companion that follow the settings of its queue."""
 
 
