@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from penstock.connections.connection import Connection
 from penstock.connections.connection_limits import ConnectionLimits
@@ -126,11 +126,12 @@ class Bench:
         journal.written()
         return True
 
-    def keep(self) -> None:
+    def keep(self, **more: object) -> None:
         """Make the queue a durable one of a broker with a store, and publish persistent messages from now on."""
         self.driver.broker.journal = Journal(self.driver.broker.durable_changes, self.driver.broker.gates.disk)
         self.call(self.publisher, spec.QUEUE_DELETE, queue=QUEUE)
-        arguments = {"capacity-bytes": CAPACITY}
+        arguments: dict[str, object] = {"capacity-bytes": CAPACITY}
+        arguments |= {name.replace("_", "-"): value for name, value in more.items()}
         self.call(self.publisher, spec.QUEUE_DECLARE, queue=QUEUE, durable=True, arguments=arguments)
         self.message = PERSISTENT
         self.keeps = True
@@ -204,6 +205,27 @@ def stored(bench: Bench, messages: int) -> None:
     through(bench, messages)
 
 
+def kept(bench: Bench, messages: int) -> None:
+    """As `confirm`, but persistent, and encoded for the store."""
+    bench.keep()
+    bench.call(bench.publisher, spec.CONFIRM_SELECT)
+    publish(bench, messages)
+
+
+def retaining(bench: Bench, messages: int) -> None:
+    """As `kept`, into a queue that retains what will be settled: 3 % more at most."""
+    bench.keep(retain_time="1D")
+    bench.call(bench.publisher, spec.CONFIRM_SELECT)
+    publish(bench, messages)
+
+
+def retained(bench: Bench, messages: int) -> None:
+    """As `stored`, and what is settled is retained."""
+    bench.keep(retain_time="1D")
+    bench.call(bench.publisher, spec.CONFIRM_SELECT)
+    through(bench, messages)
+
+
 def bounded(bench: Bench, messages: int) -> None:
     """Take, deliver and settle 1 KiB behind a bound of 1 MiB, with a window of confirms that keeps the queue full."""
     bench.call(bench.publisher, spec.QUEUE_DELETE, queue=QUEUE)
@@ -222,21 +244,27 @@ def bounded(bench: Bench, messages: int) -> None:
         bench.acknowledge(BATCH)
 
 
-STEPS: dict[str, Callable[[Bench, int], None]] = {
-    step.__name__: step for step in (publish, confirm, deliver, ack, through, stored, bounded)
-}
+_STEPS: Final = (publish, confirm, deliver, ack, through, stored, kept, retaining, retained, bounded)
+STEPS: dict[str, Callable[[Bench, int], None]] = {step.__name__: step for step in _STEPS}
+WRITES: Final = ("stored", "kept", "retaining", "retained")
+"""Steps that a store would write."""
+PUBLISHES: Final = ("publish", "confirm", "through", "bounded", *WRITES)
+SETTLES: Final = ("ack", "through", "stored", "retained", "bounded")
 
 
 def check(step: str, bench: Bench, messages: int) -> None:
     """Fail unless exactly that has happened which the step is about."""
-    published = messages if step in ("publish", "confirm", "through", "stored", "bounded") else PREPARED
-    settled = {"ack": messages, "through": messages, "stored": messages, "bounded": messages}.get(step, 0)
+    published = messages if step in PUBLISHES else PREPARED
+    settled = messages if step in SETTLES else 0
     delivered = {"deliver": messages, "ack": PREPARED}.get(step, 0)
     queue = bench.queue
     found = (int(queue.tail), int(queue.messages), int(queue.unacked_messages))
-    if step in ("through", "stored", "bounded"):
+    if step in SETTLES and step != "ack":
         delivered = messages
-    if found != (published, published - settled, delivered - settled) or bool(bench.written) != (step == "stored"):
+    companion = bench.driver.broker.vhosts["/"].queues.get(f"{QUEUE}.retained")
+    if companion is not None and int(companion.tail) != settled:
+        raise AssertionError(f"{step} of {messages}: {int(companion.tail)} are retained")
+    if found != (published, published - settled, delivered - settled) or bool(bench.written) != (step in WRITES):
         raise AssertionError(f"{step} of {messages}: sequence, depth and unacknowledged are {found}")
 
 

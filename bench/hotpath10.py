@@ -133,13 +133,15 @@ class Bench10(Bench):
             self.feed(self.publisher, self.inputs[self.fed])
             self.fed += 1
 
-    def keep(self) -> None:
+    def keep(self, **more: object) -> None:
         """Make the queue a durable one of a broker with a store, and send durable messages from now on."""
         broker = self.driver.broker
         broker.journal = Journal(broker.durable_changes, broker.gates.disk)
         vhost = broker.vhosts["/"]
         vhost.delete_queue(self.queue, broker.now)
-        vhost.declare_queue(QUEUE, {"capacity-bytes": CAPACITY}, True, False, None, None)
+        arguments: dict[str, object] = {"capacity-bytes": CAPACITY}
+        arguments |= {name.replace("_", "-"): value for name, value in more.items()}
+        vhost.declare_queue(QUEUE, arguments, True, False, None, None)
         self.before = lambda number: DURABLE
         self.keeps = True
 

@@ -102,6 +102,7 @@ def totals(rounds: Rounds, failed: list[tuple[int, list[Violation]]], seconds: f
                               "found in the other queue"),
         ("paged", f"{counts['paged']:,} on the disk only after restarts"),
         ("streams", f"{counts['in streams']:,} messages read again after restarts"),
+        ("retained", f"{counts['retained']:,} settled messages read again after restarts"),
         ("restart", f"median {statistics.median(restarts):.2f} s, longest {max(restarts):.2f} s"),
     ]  # fmt: skip
     width = max(len(name) for name, _ in lines)

@@ -17,6 +17,7 @@ from bench.crash.history import ANSWERS, Copy, History, Violation
 from bench.crash.judge import Found, Judge, Verdict, carry_on
 from bench.crash.parties import Consumer, Lagging, Party, Publisher, Subscriber, Transacting
 from bench.crash.promises import Promises
+from bench.crash.retention import RetainedMessages, check_retained, retaining
 from bench.crash.streams import Ledger, Ledgers, appending, check_streams
 from bench.crash.target import Target
 from bench.crash.topology import (
@@ -109,6 +110,7 @@ def parties(
     cursors: Cursors,
     amqp10: float = 0.0,
     streams: Ledgers | None = None,
+    retained: RetainedMessages | None = None,
 ) -> list[Party]:
     """Return the clients of a load, not yet started; what RabbitMQ does not know only where there are cursors.
 
@@ -142,6 +144,8 @@ def parties(
         found += transferring(place, chance)
         found += delaying(place, chance)
     found += appending(place, chance, streams or {})
+    if retained is not None:
+        found += retaining(place, chance, retained)
     if amqp10 > 0:
         if READ in cursors and chance.random() < 0.6:
             found += subscribing(place, chance)
@@ -237,6 +241,7 @@ class Rounds:
         cursors = [Cursor(READ), Cursor(PAGED_READ, pages=True)] if target.ours else []
         self.cursors: Cursors = {cursor.queue: cursor for cursor in cursors}
         self.streams: Ledgers = {name: Ledger() for name in STREAMS} if target.ours else {}
+        self.retained = RetainedMessages() if target.ours else None
         self._port = 0
 
     def run(self, number: int) -> list[Violation]:
@@ -285,6 +290,8 @@ class Rounds:
         if reader is not None:
             self.counts["paged"] += reader.paged()
         self.counts["in streams"] += check_streams(self._port, history, self.streams)
+        if self.retained is not None:
+            self.counts["retained"] += check_retained(self._port, history, self.retained)
         witness.check_things()
         declared = drained(self.target.ours)
         subscribed = self.target.ours and witness.has(SUBSCRIPTION)
@@ -313,7 +320,9 @@ class Rounds:
         return violations
 
     def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:
-        clients = parties(name, self._port, self.history, chance, self.cursors, self.amqp10, self.streams)
+        clients = parties(
+            name, self._port, self.history, chance, self.cursors, self.amqp10, self.streams, self.retained
+        )
         self.counts["clients"] += len(clients)
         self.counts["clients of AMQP 1.0"] += sum(issubclass(client.link_type, Link10) for client in clients)
         begun = time.monotonic()

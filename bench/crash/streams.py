@@ -131,7 +131,7 @@ def check_streams(port: int, history: History, ledgers: Ledgers) -> int:
     """Read all streams after a restart; blame what is lost, doubled or moved. Return the number of messages."""
     total = 0
     for stream, ledger in ledgers.items():
-        found = _read(port, stream)
+        found = read_stream(port, stream)
         total += len(found)
         first = found[0][0] if found else 0
         names = [name for _, name in found]
@@ -153,7 +153,7 @@ def check_streams(port: int, history: History, ledgers: Ledgers) -> int:
     return total
 
 
-def _read(port: int, stream: str) -> list[tuple[int, str]]:
+def read_stream(port: int, stream: str) -> list[tuple[int, str]]:
     """Return offset and name of all messages of a stream; none if it is not there."""
     link = Link(port)
     try:

@@ -74,7 +74,13 @@ STREAMS: dict[str, dict[str, object]] = {
     "stream.trimmed": {"x-queue-type": "stream", "x-max-length-bytes": 600_000},
 }
 """Of Penstock only: a stream that keeps everything, and one whose oldest segments go."""
-ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS | DELAYED | STREAMS
+RETAINED = "retained"
+RETAINING: dict[str, dict[str, object]] = {
+    RETAINED: {"x-retain-time": "1D"},
+    "retained.barriers": {"x-max-length": 100},
+}
+"""Of Penstock only: a queue that retains what it settles, and one for barriers of its workers."""
+ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS | DELAYED | STREAMS | RETAINING
 WORK = [name for name in QUEUES if name.startswith(("work", "fan", "topic"))]
 """Those that consumers take from."""
 PAGED_WORK = [name for name in PAGING if name not in (PAGED_PURGED, PAGED_MORTAL)]

@@ -387,12 +387,22 @@ class Attachment:
         self._refused[server] = reply["refused"]
 
     def _tell(self, server: Address, reply: dict[str, Any]) -> None:
-        """Warn of queues that the attached cursor has left, or could not read."""
+        """Warn of queues that the cursor has left, or could not read, or whose older messages are in another queue."""
         for queue, (settled, tail) in reply["left"].items():
             if tail > settled:
                 self._warn_left(self.key(server, queue), settled, tail)
         for queue, reason in reply["refused"].items():
             self._warn(f"queue '{queue}' of {server} matches subscribePattern and is left out: {reason}")
+
+        if self._options.starting.time is None and self._options.starting.offsets != "earliest":
+            return
+        for queue, limits in reply["limits"].items():
+            if "retained" in limits and reply["settled"][queue] == reply["initial"][queue]:
+                self._warn(
+                    f"queue '{self.key(server, queue)}' retains what was settled in queue '{limits['retained']}': this "
+                    f"query begins with what is still in '{queue}'; subscribe to '{limits['retained']}' for older "
+                    "messages"
+                )
 
     def _forget_others(self) -> None:
         """Drop answers about queues on which the cursor has no position any more."""

@@ -21,7 +21,7 @@ from bench.crash.history import History, Violation
 from bench.crash.promises import Promises
 from bench.crash.rounds import Rounds, parties, plan_of
 from bench.crash.target import Target
-from bench.crash.topology import ARGUMENTS, OURS, PAGED_ROADS, PAGED_WORK, PAGING, STREAMS, Road, straight
+from bench.crash.topology import ARGUMENTS, OURS, PAGED_ROADS, PAGED_WORK, PAGING, RETAINED, STREAMS, Road, straight
 from tests.profiles import thorough
 from tests.support.postgres import needs_postgres
 
@@ -130,7 +130,7 @@ def run_until_found_out(target: Target, kinds: set[str], first: int = 1) -> tupl
 def test_broker_that_loses_its_pages_is_found_out(paperless: Target) -> None:
     _, broken = run_until_found_out(paperless, {"lost"}, PAGED_ROUND)
     lost = [violation.text for violation in broken if violation.kind == "lost"]
-    on_pages = [name for name, how in ARGUMENTS.items() if how.get("overflow") == "page" or name in STREAMS]
+    on_pages = [RETAINED, *STREAMS, *[name for name, how in ARGUMENTS.items() if how.get("overflow") == "page"]]
     assert [text for text in lost if not any(name in text for name in on_pages)] == []
 
 

@@ -10,11 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.connections.log_line import LogLine
+from penstock.core.effects import NotRetained
+from penstock.core.queue.context import RetentionGap
+from penstock.management.gate_lines import not_retained
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.support.blocked_producers import CHANNEL, QUEUES, BlockedProducers
 from tests.support.driven_connection import Dialogue, make_driver, publish
 from tests.support.log_lines import texts
+from tests.support.retaining_queue import Keeper
 
 WHAT = ["publish"] * 12 + ["get"] * 4 + ["purge", "delete", "wait", "leave"]
 
@@ -78,3 +82,15 @@ def test_log_line_has_its_values_as_fields() -> None:
     )
     assert (record.__dict__["id"], record.__dict__["queue"]) == ("QUE-1003", "orders")
     assert record.getMessage() == closed.text
+
+
+def test_gap_of_retention_is_a_line_at_its_beginning_and_its_end() -> None:
+    house = Keeper()
+    gap = RetentionGap(house.queue, "disk store: no space left", 90.0)
+    begun = not_retained(NotRetained(gap, 90.0))
+    gap.messages, gap.bytes, gap.until, gap.ended = 20, 6000, 98.0, True
+    ended = not_retained(NotRetained(gap, 100.0))
+    assert [each.text for each in (begun, ended)] == [
+        "[vh(/)/qu(q)] PST-1031 : Not Retained : disk store: no space left",
+        "[vh(/)/qu(q)] PST-1032 : Retained Again : 20 messages, 6,000 bytes, settled 10.0 to 2.0 s ago were not",
+    ]

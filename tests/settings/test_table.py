@@ -64,7 +64,7 @@ def test_keys_of_policies_are_settings_or_have_no_effect() -> None:
 
 @pytest.mark.parametrize("setting", WITH_FIELD, ids=lambda setting: setting.name)
 def test_stored_value_is_shown_as_given(setting: Setting) -> None:
-    given = {"max-age": "7000s"}.get(setting.name, TEXTS.get(setting.name, 7))
+    given = {"max-age": "7000s", "retain-time": "7000s"}.get(setting.name, TEXTS.get(setting.name, 7))
     stored = setting.resolved(read_arguments("q", {setting.name: given})[setting.name])
     shown = {"7000s": "7000000"}.get(str(given), str(given))
     assert str(setting.shown(stored)).lower() == shown

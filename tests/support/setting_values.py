@@ -20,6 +20,7 @@ TEXTS: dict[str, object] = {
     "group-by": "group-id",
     "consumer-window-adaptive": "true",
     "max-age": "7D",
+    "retain-time": "7D",
 }
 """What is no number."""
 

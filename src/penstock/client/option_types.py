@@ -112,6 +112,8 @@ class QueueSettings(TypedDict, total=False):
     max_length_bytes: SettingOfQueue
     max_age: SettingOfQueue
     stream_max_segment_size_bytes: SettingOfQueue
+    retain_time: SettingOfQueue
+    retain_bytes: SettingOfQueue
     overflow: SettingOfQueue
     page_limit_messages: SettingOfQueue
     page_limit_bytes: SettingOfQueue
@@ -182,6 +184,8 @@ class QueueSettings(TypedDict, total=False):
     x_max_length_bytes: SettingOfQueue
     x_max_age: SettingOfQueue
     x_stream_max_segment_size_bytes: SettingOfQueue
+    x_retain_time: SettingOfQueue
+    x_retain_bytes: SettingOfQueue
     x_overflow: SettingOfQueue
     x_page_limit_messages: SettingOfQueue
     x_page_limit_bytes: SettingOfQueue

@@ -14,6 +14,7 @@ from penstock.connections.services import Services
 from penstock.core.broker import Broker
 from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.retention import check_unused
 from penstock.core.queue.stream_queue import check_takes
 from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.vhost import RESERVED, VirtualHost
@@ -127,6 +128,7 @@ def delete_queue(
         queue = vhost.queue(name, asker.connection)
     except NotFound:
         return None
+    check_unused(queue)
     asker.services.deliver_first(queue)
     count = asker.broker.delete_queue(queue, if_unused, if_empty)
     if asker.connection is not None:

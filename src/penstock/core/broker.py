@@ -35,6 +35,7 @@ from penstock.core.effects import (
     Departed,
     Effect,
     GateChanged,
+    NotRetained,
     Overtaken,
     Paging,
     PublishRefused,
@@ -54,6 +55,7 @@ from penstock.core.publish.held import Lingering, held_for
 from penstock.core.publish.pending_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.context import RetentionGap
 from penstock.core.queue.counters import UnreportedLosses
 from penstock.core.queue.cursor_state import reader_of
 from penstock.core.queue.delays import attach_retries
@@ -178,6 +180,11 @@ class Broker(Dispatcher):
             self.watch_lifetime(queue)
             self.schedule_delivery(queue)
             self.apply_gate_transitions()
+        for queue, _ in plan.queues:  # After the settings of companions, which are among these.
+            if queue.retention is not None or queue.settings.retains:
+                if self.work.spend(ADOPT_WORK):
+                    yield
+                self.vhosts[queue.vhost].setup_retention(queue)
         for vhost, exchange, policy in plan.exchanges:
             if self.work.spend(ADOPT_WORK):
                 yield
@@ -484,6 +491,10 @@ class Broker(Dispatcher):
     @override
     def emit_returned(self, producer: Producer, route: Route, content: bytes, refused: BrokerError) -> None:
         self._effects.append(Returned(producer, route, content, refused))
+
+    @override
+    def emit_gap(self, gap: RetentionGap) -> None:
+        self._effects.append(NotRetained(gap, self.now))
 
     @override
     def emit_paging(self, queue: Queue, started: bool) -> None:

@@ -176,8 +176,8 @@ class Dispatcher(PublishContext):
     def _batch_of(self, queue: Queue) -> Batch | None:
         """Take the next batch of a queue; None if no consumer may get one, or (`_scanning`) no match was found yet."""
         self._scanning = False
-        if queue.reserved.arrival() is not None:
-            return None  # A part of a batch would be visible.
+        if queue.reserved.holds_deliveries():
+            return None
         rotation = rotation_of(queue)
         if rotation is not None and rotation.scans > 0:
             if queue.features.type.retains:

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from penstock.core.consume.consumer import Consumer
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.context import RetentionGap
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
@@ -168,6 +169,15 @@ class Overtaken(Effect):
         self.first = first
         self.at_start = at_start
         """True if the consumer asked for an offset that is not retained."""
+
+
+class NotRetained(Effect):
+    """Settled messages of a queue are not retained, or are retained again."""
+
+    def __init__(self, gap: RetentionGap, now: float) -> None:
+        self.gap = gap
+        self.ended = gap.ended
+        self.now = now
 
 
 class Paging(Effect):

@@ -26,6 +26,19 @@ from penstock.core.queue.length_limit import limit
 from penstock.core.queue.pager import check, enable_paging
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_roll import QueueRoll
+from penstock.core.queue.queue_settings import Settings
+from penstock.core.queue.retention import (
+    Retention,
+    bar_of,
+    bar_to_retention,
+    check_companion,
+    check_retention,
+    companion_arguments,
+    companion_name,
+    end_retention,
+    is_companion,
+    retention_of,
+)
 from penstock.core.queue.stream_queue import begin_log, make_queue
 from penstock.core.queue.types import Features, QueueType, check_flags, default_type, read_features, with_default_type
 from penstock.core.routing.declarations import (
@@ -192,7 +205,7 @@ class VirtualHost(Topology):
                 f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared"
             )
         if not answers_control(name):
-            self._check_queue_limit(name)
+            self._check_queue_limit(name, 0)
         self.gates.metadata.admit(f"queue '{name}' in vhost '{self.name}'", self.name, arguments)
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
@@ -200,6 +213,7 @@ class VirtualHost(Topology):
         settings = self.table.queue(self.name, name, read_arguments(name, arguments), features.type.apply_to)
         check(name, settings, features, self.broker.journal)
         check_groups(name, settings, features)
+        self.check_retention(name, settings, bar_to_retention(features, durable, auto_delete, owner is not None), 1)
         check_writable(self.broker.journal, durable and owner is None)
         queue = make_queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)
         queue.arguments = arguments
@@ -208,16 +222,20 @@ class VirtualHost(Topology):
         queue.owner = owner
         persist(self.broker.journal, queue)
         self.add_queue(queue)
+        self.setup_retention(queue)
         return queue
 
     def limited_queues(self) -> int:
         """Return the number of queues that count in the limit: all except queues for answers to control requests."""
         return len(self.queues) - self._answer_queues
 
-    def _check_queue_limit(self, name: str) -> None:
-        """Refuse another queue at the limit of the virtual host, with RabbitMQ's code and words."""
+    def _check_queue_limit(self, name: str, others: int) -> None:
+        """Refuse another queue at the limit of the virtual host, with RabbitMQ's code and words.
+
+        `others` are queues that are declared with it.
+        """
         most = self.broker.access.vhost_limit(self.name, MAX_QUEUES)
-        if 0 <= most <= self.limited_queues():
+        if 0 <= most <= self.limited_queues() + others:
             raise PreconditionFailed(
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({most}) is reached"
             )
@@ -276,6 +294,7 @@ class VirtualHost(Topology):
         count = int(queue.waiting())
         self.broker.work.done += DELETE_WORK + min(count, AT_ONCE) // RELEASED_A_UNIT
         queue.deleted = True
+        end_retention(queue)
         queue.reserved.review(now)
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
@@ -305,6 +324,77 @@ class VirtualHost(Topology):
             queue.dead_letters = None
         elif queue.dead_letters is None:
             queue.dead_letters = DeadLetterPublisher(self.broker, queue, self)
+
+    # Retention
+
+    def check_retention(self, name: str, settings: Settings, bar: str, others: int) -> None:
+        """Check that a queue can retain what it settles, if its settings ask for it. `bar` is what prevents it.
+
+        `others` are queues that are declared before its companion. Raises PreconditionFailed (406), ResourceLocked
+        (405) for the name of a queue that is being deleted, and ResourceError (506) at a limit.
+        """
+        check_retention(name, settings, bar, self.broker.journal is not None)
+        if bar or not settings.retains:
+            return
+        companion = companion_name(name)
+        other = self.queues.get(companion)
+        check_companion(name, settings, other)
+        if other is not None:
+            return
+        check_name("queue name", companion)
+        self._check_ended(QUEUE, companion)
+        self._check_queue_limit(companion, others)
+        if len(self.queues) + others >= QUEUES_MAX:
+            raise ResourceError(
+                f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{companion}' was not declared"
+            )
+        arguments = companion_arguments(name, settings)
+        self.gates.metadata.admit(f"queue '{companion}' in vhost '{self.name}'", self.name, arguments)
+
+    def setup_retention(self, queue: Queue) -> None:
+        """Set up the retention of a queue by its present settings, with its companion.
+
+        A queue of the companion's name that is no companion prevents it; `check_retention` refuses that before.
+        """
+        retention = retention_of(queue)
+        journal = self.broker.journal
+        wanted = queue.settings.retains and not queue.deleted and not bar_of(queue)
+        stream = self.queues.get(companion_name(queue.name)) if wanted else None
+        if not wanted or journal is None or (stream is not None and not is_companion(stream, queue.name)):
+            if retention is not None:
+                retention.end()
+            return
+        if stream is None:
+            stream = self._declare_companion(queue)
+        else:
+            self._limit_companion(stream, companion_arguments(queue.name, queue.settings))
+        if retention is None or retention.stream is not stream:
+            Retention(self.broker, queue, stream, journal)
+
+    def _declare_companion(self, queue: Queue) -> Queue:
+        name = companion_name(queue.name)
+        arguments = companion_arguments(queue.name, queue.settings)
+        features = read_features(name, arguments)
+        settings = self.table.queue(self.name, name, read_arguments(name, arguments), features.type.apply_to)
+        stream = make_queue(self.name, name, settings, self.broker.turns, self.broker.losses, features)
+        stream.arguments = arguments
+        stream.durable = True
+        persist(self.broker.journal, stream)
+        self.add_queue(stream)
+        return stream
+
+    def _limit_companion(self, stream: Queue, arguments: dict[str, object]) -> None:
+        """Let the limits of a companion follow the settings of its queue."""
+        if stream.arguments == arguments:
+            return
+        stream.arguments = arguments
+        self.gates.metadata.give_back(self.name, stream.arguments_charge)
+        stream.arguments_charge = self.gates.metadata.add(self.name, arguments)
+        given = read_arguments(stream.name, arguments)
+        settings = self.table.queue(self.name, stream.name, given, stream.features.type.apply_to)
+        stream.apply_settings(settings, self.broker.now)
+        if self.broker.journal is not None:
+            self.broker.journal.change(stream)
 
     # Exchanges
 

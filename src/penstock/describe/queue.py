@@ -24,6 +24,7 @@ from penstock.describe.message_stats import (
     queue_rates,
     queue_stats,
 )
+from penstock.describe.retention import retention_number, retention_row
 from penstock.describe.road import road_of, road_row
 from penstock.describe.session import CONSUMER, CONSUMERS_DETAILED, connection_details
 from penstock.describe.stream import stream_number, stream_row
@@ -190,6 +191,7 @@ QUEUE: Final[Table[Queue]] = Table(
     Field("penstock.depth", lambda queue, at: amounts(listed_messages(queue), listed_bytes(queue))),
     Field("penstock.paged", _paged),
     Field("penstock.stream", stream_row),
+    Field("penstock.retention", retention_row),
     Field("penstock.unacknowledged", lambda queue, at: amounts(queue.unacked_messages, unacknowledged_bytes(queue))),
     Field("penstock.delayed", _delayed),
     Field("penstock.highest", lambda queue, at: amounts(*queue.highest())),
@@ -261,6 +263,10 @@ QUEUE: Final[Table[Queue]] = Table(
            "Messages of a stream that retention has dropped", LOSSES),
     metric("penstock_stream_consumers_overtaken_total", lambda queue, at: stream_number(queue, "overtaken"),
            "Times that retention has overtaken a consumer of a stream", LOSSES),
+    metric("penstock_queue_retained_messages_total", lambda queue, at: retention_number(queue, "retained"),
+           "Settled messages that were retained, of a queue with retain-time or retain-bytes", DEPTHS),
+    metric("penstock_queue_not_retained_messages_total", lambda queue, at: retention_number(queue, "left_out"),
+           "Settled messages of such a queue that found no room on the disk, or no working store", LOSSES),
     metric("penstock_queue_oldest_message_age_seconds", lambda queue, at: max(queue.oldest_age_s(at.now), 0.0),
            "Age of the oldest ready message; 0 without one", DEPTHS),
     metric("penstock_queue_gate_open", lambda queue, at: queue.gate.open,

@@ -216,6 +216,8 @@ def obstacles(consumer: Consumer, now: float) -> list[str]:
         phrases.append("messages are on their way back to the queue")
     elif queue.reserved.arrival() is not None:
         phrases.append("a batch is being published to the queue as a whole, and nothing is delivered before its end")
+    elif queue.reserved.is_paused():
+        phrases.append("the store is slower than the consumers: what they settled is being written to be retained")
     elif queue.available() == 0 and queue.waiting() > 0:
         phrases.append("the next messages of the queue are being read from the disk")
     elif queue.available() == 0 and queue.delayed_messages > 0:

@@ -26,7 +26,7 @@ def stream_row(queue: Queue, at: Reading) -> object:
         "oldest_s": round(at.now - line[0].oldest, 3) if line and abs(line[0].oldest) != NEVER else None,
         "dropped_messages": int(log.dropped_messages),
         "overtaken": int(log.overtaken),
-        "max_length_bytes": None if settings.retain_bytes == UNLIMITED else int(settings.retain_bytes),
+        "max_length_bytes": None if settings.log_bytes == UNLIMITED else int(settings.log_bytes),
         "max_age_s": None if settings.max_age_s == NEVER else settings.max_age_s,
     }
 
@@ -48,4 +48,6 @@ def stream_words(queue: Queue) -> str:
     log = log_in(queue)
     if log is None or log.messages == 0:
         return f"nothing is retained, and the next offset is {int(queue.tail):,}"
+    if log.messages == 1:
+        return f"1 message is retained, at offset {int(queue.tail) - 1:,}"
     return f"{int(log.messages):,} messages are retained, from offset {int(log.next) - 1:,} to {int(queue.tail) - 1:,}"

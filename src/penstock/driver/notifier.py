@@ -14,6 +14,7 @@ from penstock.core.effects import (
     Drained,
     EffectHandlers,
     GateChanged,
+    NotRetained,
     Overtaken,
     Paging,
     PublishRefused,
@@ -63,6 +64,7 @@ class Notifier:
         handlers.add(SlowConsumer, self._on_slow_consumer)
         handlers.add(Overtaken, self._on_overtaken)
         handlers.add(Paging, self._on_paging)
+        handlers.add(NotRetained, self._on_not_retained)
         handlers.add(QueueChanged, self._on_queue_changed)
         return handlers
 
@@ -153,6 +155,9 @@ class Notifier:
 
     def _on_paging(self, effect: Paging) -> None:
         self.node.log(gate_lines.paging(effect))
+
+    def _on_not_retained(self, effect: NotRetained) -> None:
+        self.node.log(gate_lines.not_retained(effect))
 
     def _on_queue_changed(self, effect: QueueChanged) -> None:
         self.node.control.ranges.look_again(effect.queue)

@@ -249,6 +249,13 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "consume faster, or retain more ([streams](streams.md))",
     ),
     LogId(
+        "PST-1031",
+        WARNING,
+        "settled messages of a queue with `retain-time` or `retain-bytes` are not retained; the text has the reason",
+        "free space on the disk, or retain less ([streams](streams.md))",
+    ),
+    LogId("PST-1032", INFO, "they are retained again; the text has how many were not, and when these were settled"),
+    LogId(
         CLOSED_BRIEFLY,
         INFO,
         "a gate closed and opened so often that its closings are summed",

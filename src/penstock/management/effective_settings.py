@@ -99,7 +99,7 @@ def _settings_of(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     values = broker.table.resolve_queue(queue.vhost, queue.name, settings.given, settings.policies)
     rows: list[dict[str, object]] = []
     if queue.features.type.retains:
-        retained = None if settings.retain_bytes == UNLIMITED else int(settings.retain_bytes)
+        retained = None if settings.log_bytes == UNLIMITED else int(settings.log_bytes)
         rows.append(_row(LENGTH_BYTES, retained, values.get(LENGTH_BYTES), "no limit"))
         return rows + _rows_of_fields(queue, values)
     values, _ = limiting(queue.name, values)

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.connections.log_line import LogLine
 from penstock.connections.lost_publishes import Losses
 from penstock.connections.slowed_connections import KIND, Wait
-from penstock.core.effects import Overtaken, Paging
+from penstock.core.effects import NotRetained, Overtaken, Paging
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.describe.gate import text_of
@@ -256,6 +256,20 @@ def paging(effect: Paging) -> LogLine:
     capacity = effect.queue.thresholds.capacity
     bound = f"Capacity : {amount(capacity.bytes)}, Message Capacity : {amount(capacity.messages)}"
     return _of_gate(effect.queue.gate, "PST-1010", f"Paging Started : {size}, {bound}", fields)
+
+
+def not_retained(effect: NotRetained) -> LogLine:
+    """Return the line of settled messages that are not retained (PST-1031), or are retained again (PST-1032)."""
+    gap = effect.gap
+    if not effect.ended:
+        return _of_gate(gap.queue.gate, "PST-1031", f"Not Retained : {gap.reason}", {"reason": gap.reason})
+    first_s, last_s = max(effect.now - gap.since, 0.0), max(effect.now - gap.until, 0.0)
+    text = (
+        f"Retained Again : {amount(gap.messages)} messages, {amount(gap.bytes)} bytes, settled {first_s:,.1f} to "
+        f"{last_s:,.1f} s ago were not"
+    )
+    fields = {**amounts(gap.messages, gap.bytes), "first_s": round(first_s, 3), "last_s": round(last_s, 3)}
+    return _of_gate(gap.queue.gate, "PST-1032", text, fields)
 
 
 def letters_lost(queue: Queue) -> LogLine:

@@ -28,6 +28,7 @@ from penstock.core.queue.cursor_state import CursorState, LeaseState, passed_by_
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.describe.gate import because, gate_row, gate_state, key_of, text_of
 from penstock.describe.queue import asked_s_ago, expires_in_s, idle_s, idle_words, queue_row, share_words
+from penstock.describe.retention import retention_sentences
 from penstock.describe.road import source_gates
 from penstock.describe.session import (
     CONNECTIONS_SHOWN,
@@ -132,6 +133,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences.append(f"the oldest ready message of queue {queue.name} has waited {shown_age(age_s)}")
     if queue.length is not None:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {queue.length.acts()}")
+    sentences += retention_sentences(queue)
     for gate in shut or [queue.gate]:
         sentences += waits_of(gate, broker)
     sentences += [*_leases(queue, now, broker.work), *_staged(queue, broker)]

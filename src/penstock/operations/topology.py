@@ -24,6 +24,7 @@ from penstock.content.field_table import InvalidTable, check_table
 from penstock.content.properties import check_name
 from penstock.core.queue.pager import check
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.retention import bar_to_retention, check_retention
 from penstock.core.queue.types import CLASSIC, QUEUE_TYPE, QueueType, check_flags, read_features, with_default_type
 from penstock.core.routing.declarations import check_exchange, check_queue
 from penstock.core.routing.exchange import Binding, Exchange, alternate_of, arguments_digest, selector_in, selector_work
@@ -166,6 +167,8 @@ def _plan_queue(node: Node, entry: Entry, value: Declared, planned: Planned) -> 
     node.broker.work.done += planned.table.policies.work(host, name)
     settings = planned.table.queue(host, name, read_arguments(name, arguments), features.type.apply_to)
     check(name, settings, features, node.broker.journal)
+    bar = bar_to_retention(features, durable, auto_delete, False)
+    check_retention(name, settings, bar, node.broker.journal is not None)
     planned.queues.add((host, name))
 
 

@@ -182,6 +182,8 @@ class Recovery(RowContext):
             assert queue.storage is not None
             queue.storage.rows = len(messages)
             self.account.find(number, int(queue.storage.has_stored()))
+        for queue in self._queues.values():
+            broker.vhosts[queue.vhost].setup_retention(queue)
             trim_settled(queue, broker.now)
             broker.watch_lifetime(queue)
             broker.schedule_delivery(queue)

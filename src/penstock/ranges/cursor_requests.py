@@ -14,6 +14,7 @@ from penstock.connections.control_request import ControlRequest
 from penstock.core.queue.cursor_state import CursorState, Position, QueryId
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.queue_room import visible_tail
+from penstock.core.queue.retention import retention_of
 from penstock.describe.queue import blocked_rows, cursor_row, in_use
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed, ResourceLocked
@@ -297,7 +298,8 @@ def _positions(
 
 
 def _limits(queue: Queue) -> dict[str, object]:
-    """Return the capacity of a queue, and its hold deadline in seconds; None is no limit.
+    """Return the capacity of a queue, and its hold deadline in seconds; None is no limit. A queue that retains what it
+    settles has the name of its companion.
 
     The number of messages that a paging queue has in memory blocks no producer.
     """
@@ -305,6 +307,9 @@ def _limits(queue: Queue) -> dict[str, object]:
     limits: dict[str, object] = {**queue.thresholds.capacity.as_dict(), "hold_s": None if hold_s == NEVER else hold_s}
     if queue.overflow.pages:
         limits["messages"] = None
+    retention = retention_of(queue)
+    if retention is not None:
+        limits["retained"] = retention.stream.name
     return limits
 
 

@@ -169,6 +169,8 @@ BURST: Final = Number(least=1, values="from 1")
 BURST_BYTES: Final = BURST.but(unit="bytes")
 LIMIT: Final = Number(least=1, none=NUMBER_MAX, values="from 1, or `none`")
 AGE: Final = Age(math.inf, "`7D`, `12h`, `30m`, or `none`")
+RETAINED: Final = Number("bytes", 1, none=NUMBER_MAX, values="bytes, `10GB`, from 1; or `none`",
+                         zero="would retain nothing; use none")
 SEGMENT: Final = Number("bytes", 1, none=NO_NONE, values="bytes, `500MB`, from 1")
 WINDOW: Final = Number("bytes", none=UNBOUNDED, values="bytes; 0: one message; -1 and `none`: unbounded")
 """As Artemis' consumerWindowSize."""
@@ -301,6 +303,9 @@ SETTINGS: Final = (
     Setting("max-age", AGE, "queue", "age at which a stream drops a segment", math.inf, smallest=True, types="stream"),
     Setting("stream-max-segment-size-bytes", SEGMENT, "queue", "most bytes of a segment of a stream",
             SEGMENT_BYTES, types="stream"),
+    Setting("retain-time", AGE, "queue", "age up to which settled messages are retained, in the stream `NAME.retained`",
+            math.inf),
+    Setting("retain-bytes", RETAINED, "queue", "most bytes of these", NUMBER_MAX),
     Setting("overflow", OVERFLOW, "queue address", "what happens at the capacity", qpid="qpid.policy_type",
             java="overflowPolicy x-qpid-overflow-policy", artemis="address-full-policy"),
     Setting("page-limit-messages", COUNT, "queue", "most messages that a paging queue has on the disk", minus=True),
@@ -474,6 +479,8 @@ OPENS_BELOW: Final = frozenset(
     alias.name for alias in ALL_ALIASES if alias.ours == "resume-percent" and alias.broker == "qpid"
 )
 """Percentages of Qpid C++, which opens below its threshold (QueueFlowLimit.cpp), like its `qpid.flow_resume_*`."""
+RETENTIONS: Final[tuple[str, ...]] = ("retain-time", "retain-bytes")
+"""Limits of settled messages; with any of them a queue retains these."""
 LENGTHS: Final = {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"}
 """RabbitMQ's limits of ready messages. With an overflow policy unknown to RabbitMQ they are the capacity."""
 CAPACITIES: Final = ("capacity-messages", "capacity-bytes")

@@ -14,7 +14,7 @@ from penstock.settings.table import SEGMENT_BYTES
 
 def test_stream_without_settings_retains_everything() -> None:
     settings = resolve_stream({}, Defaults())
-    assert (settings.retain_bytes, settings.max_age_s) == (UNLIMITED, math.inf)
+    assert (settings.log_bytes, settings.max_age_s) == (UNLIMITED, math.inf)
     assert settings.stream_max_segment_size_bytes == SEGMENT_BYTES
     assert settings.thresholds.capacity.unlimited()
     assert settings.overflow is APPEND
@@ -23,7 +23,7 @@ def test_stream_without_settings_retains_everything() -> None:
 def test_length_and_age_of_a_stream_limit_what_it_retains() -> None:
     arguments: dict[str, object] = {"x-max-length-bytes": 5000, "x-max-age": "2h"}
     settings = resolve_stream(read_arguments("s", arguments), Defaults())
-    assert (settings.retain_bytes, settings.max_age_s) == (5000, 7200.0)
+    assert (settings.log_bytes, settings.max_age_s) == (5000, 7200.0)
     assert settings.length.unlimited()
 
 

@@ -105,7 +105,7 @@ def settle_batch(batch: Batch, outcome: Outcome, now: float, added: AddedHeaders
     if outcome is Outcome.ACCEPTED:
         queue.unacked(-batch.left, -batch.charge)
         if queue.tracks_removals:
-            queue.release(batch.messages, now)
+            queue.accept(batch.messages, now)
         queue.settle(batch.left, batch.charge, now)
         return
     rejection = is_rejection(outcome, queue)

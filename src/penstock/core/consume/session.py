@@ -220,7 +220,7 @@ class Session:
             counters.own().delivered_no_ack += count
             consumer.credit.restore(count, charge)
             if queue.tracks_removals:
-                queue.release(messages, now)
+                queue.accept(messages, now)
             queue.settle(count, charge, now)
         else:
             consumer.shared.spend(count, charge)
@@ -394,7 +394,7 @@ def is_drained(consumer: Consumer) -> bool:
     credit = consumer.credit
     if credit.left() == 0:
         return not (isinstance(credit, LinkCredit) and credit.paused)
-    if queue.scheduled or queue.returning is not None or queue.reserved.arrival() is not None:
+    if queue.scheduled or queue.returning is not None or queue.reserved.holds_deliveries():
         return False
     scan = consumer.scan
     if scan is not None:

@@ -63,7 +63,7 @@ class BulkAcceptance(Chore):
             if self.accepted:
                 queue, messages = self.accepted.popleft()
                 if queue.tracks_removals:
-                    queue.release(messages, now)
+                    queue.accept(messages, now)
                     spent += len(messages) // RELEASED_A_UNIT + 1
                 else:
                     spent += len(messages) // FREED_A_UNIT + 1
@@ -286,7 +286,7 @@ class UnsettledDeliveries:
         message = self._take_one(batch, tag - batch.first)
         queue = batch.consumer.queue
         if queue.tracks_removals:
-            queue.release([message], now)
+            queue.accept([message], now)
         queue.settle(1, message.charge, now)
         return 0
 
@@ -368,7 +368,7 @@ class UnsettledDeliveries:
         queue = batch.consumer.queue
         if outcome is Outcome.ACCEPTED:
             if queue.tracks_removals:
-                queue.release([message], now)
+                queue.accept([message], now)
             queue.settle(1, message.charge, now)
             return
         self.unaccepted += 1
@@ -452,7 +452,7 @@ class UnsettledDeliveries:
             charge = batch.charge - charge
         queue = batch.consumer.queue
         if queue.tracks_removals:
-            queue.release(messages[:end], now)
+            queue.accept(messages[:end], now)
         # Cut the settled part off, so that the next acknowledgement does not scan the part again.
         del messages[:end]
         batch.first = last + 1
@@ -516,7 +516,7 @@ def _accept_batch(batch: Batch, now: float, later: BulkAcceptance | None) -> Non
         later.accepted.append((queue, batch.messages))
         batch.messages = []
     elif queue.tracks_removals:
-        queue.release(batch.messages, now)
+        queue.accept(batch.messages, now)
     queue.settle(batch.left, batch.charge, now)
     batch.left = 0
 

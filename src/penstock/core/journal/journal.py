@@ -208,6 +208,10 @@ class Journal(Backlog):
         self._sealed: deque[JournalGroup] = deque()
         self.series = Series(self._sealed)
         self._sparse: deque[JournalGroup] = deque()
+        self.behind: list[WriteListener] = []
+        """Queues that deliver nothing until their retained messages are written, or the store cannot be written."""
+        self.retained: i64 = 0
+        """Bytes (charges) of retained messages that are not written yet."""
         self.last_move: i64 = 0
         """Number of the last unwritten group that moves messages (`begin_move`); 0 without one."""
         self._move_from: i64 = NOT_MOVING
@@ -409,6 +413,10 @@ class Journal(Backlog):
     @override
     def on_failure(self) -> None:
         self.shares.release()
+        behind = self.behind
+        self.behind = []
+        for each in behind:
+            each.on_taken()
 
     def left_behind(self) -> i64:
         """Return the bytes in memory of messages that left their queues while they waited for the store."""

@@ -67,6 +67,10 @@ class QueueContext:
         """
         raise NotImplementedError
 
+    def emit_gap(self, gap: RetentionGap) -> None:
+        """Emit that settled messages are not retained, or are retained again (retention.py)."""
+        raise NotImplementedError
+
     def emit_paging(self, queue: Queue, started: bool) -> None:
         """Emit that a queue begins to page messages to disk, or has no more pages there."""
         raise NotImplementedError
@@ -159,6 +163,45 @@ class DelayedMessages:
 
     def take_all(self) -> list[list[Message | None]]:
         """Remove and return all messages of a queue that is purged, which still count in the depth and the store."""
+        raise NotImplementedError
+
+
+class RetentionGap:
+    """Consecutive settled messages that were not retained."""
+
+    __slots__ = ("queue", "reason", "messages", "bytes", "since", "until", "ended")
+
+    def __init__(self, queue: Queue, reason: str, now: float) -> None:
+        self.queue = queue
+        self.reason = reason
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """Sum of the charges."""
+        self.since = now
+        self.until = now
+        """Times of the first and of the last of the messages (monotonic seconds)."""
+        self.ended: bool = False
+        """True once a later message was retained."""
+
+
+@trait
+class Retainer:
+    """The retention of a queue: settled messages stay in a stream beside it."""
+
+    def retain(self, messages: list[Message | None], now: float) -> None:
+        """Retain messages that were settled with success; the caller removes them from the queue."""
+        raise NotImplementedError
+
+    def is_behind(self) -> bool:
+        """Return whether too much of what was settled is not written yet."""
+        raise NotImplementedError
+
+    def on_written(self) -> None:
+        """Handle that retained messages are on the disk."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """End the retention."""
         raise NotImplementedError
 
 

@@ -340,7 +340,7 @@ class Settling(Chore):
 
     @override
     def has_more(self) -> bool:
-        if not self.queue.cursors:
+        if not self.queue.cursors or retains_later(self.queue):
             return False
         shared = shared_of(self.queue)
         settled = settled_by_all(self.queue)
@@ -355,11 +355,21 @@ class Settling(Chore):
 
 
 def trim_settled(queue: Queue, now: float) -> None:
-    """Drop messages that every cursor of the queue has settled: a bounded number now, the rest in later turns."""
+    """Drop messages that every cursor of the queue has settled: a bounded number now, the rest in later turns.
+
+    While the retention of the queue waits for the disk they stay in the queue; a write calls this again.
+    """
+    if retains_later(queue):
+        return
     if drop_settled(queue, AT_ONCE, now) == AT_ONCE:
         if queue.settling is None:
             queue.settling = Settling(queue)
         queue.turns.chores.add(queue.settling)
+
+
+def retains_later(queue: Queue) -> bool:
+    """Return whether settled messages stay in a queue because its retention waits for the disk."""
+    return queue.retention is not None and queue.retention.is_behind()
 
 
 def settled_by_all(queue: Queue) -> i64:
@@ -460,7 +470,7 @@ def drop_settled(queue: Queue, most: i64, now: float) -> i64:
             if queue.length is not None:
                 queue.length.on_removed(message)
         if queue.tracks_removals:
-            queue.release(list(taken), now)
+            queue.accept(list(taken), now)
         queue.counters.count_delivered(len(taken), size)
         queue.settle(len(taken), size, now)
     return len(taken)

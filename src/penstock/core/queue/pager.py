@@ -341,6 +341,7 @@ class QueuePager(PageOwner, PageLister):
         elif self.reading is None and self.messages > self.unwritten_messages and not self.queue.deleted:
             if (
                 self.queue.cursors
+                and not self.queue.settings.retains
                 and self._passed != self.next
                 and free_through(self.queue, self.next - 1) >= self.next
             ):

@@ -25,6 +25,7 @@ from penstock.core.queue.context import (
     DelayedMessages,
     Grouping,
     Requeueing,
+    Retainer,
     Subscriber,
     Subscriptions,
 )
@@ -146,6 +147,8 @@ class Queue(GateOwner):
         """Message groups by the setting group-by; None without groups."""
         self.length: Length | None = None
         """Length limit of ready messages, in addition to the capacity; None without one."""
+        self.retention: Retainer | None = None
+        """Retention of settled messages; None without it."""
         self.delays: DelayedMessages | None = None
         """The delayed messages; None if the queue never had one, and retries nothing later."""
         self._update_fast_path(0.0)
@@ -512,6 +515,12 @@ class Queue(GateOwner):
         if self.overflow is not self.settings.overflow:
             self._choose_overflow()
             self._choose_gates()
+
+    def accept(self, messages: list[Message | None], now: float) -> None:
+        """As `release`, for messages that were settled with success: a queue with retention retains these."""
+        if self.retention is not None:
+            self.retention.retain(messages, now)
+        self.release(messages, now)
 
     def release(self, messages: list[Message | None], now: float) -> None:
         """Remove messages from their address's sum and from the store, if `tracks_removals`."""

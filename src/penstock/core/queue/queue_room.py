@@ -35,6 +35,8 @@ class PromisedRoom:
         self.bytes: i64 = 0
         self.arrival: Arrival | None = None
         """The batch that is entering the queue, one slice a turn; None at other times."""
+        self.paused: bool = False
+        """True while the queue delivers nothing, because its retention waits for the disk."""
 
 
 class QueueRoom(ReservedRoom):
@@ -44,7 +46,8 @@ class QueueRoom(ReservedRoom):
         super().__init__()
         self.queue = queue
         self._promised: PromisedRoom | None = None
-        """Room promised to batches that are being promoted (`Arrival`); usually None.
+        """Room promised to batches that are being promoted (`Arrival`), and other reasons to deliver nothing; usually
+        None.
 
         Shared limits count such batches where they are staged.
         """
@@ -56,6 +59,21 @@ class QueueRoom(ReservedRoom):
         """Return the batch that is entering the queue, one slice a turn; None at other times."""
         promised = self._promised
         return None if promised is None else promised.arrival
+
+    def holds_deliveries(self) -> bool:
+        """Return whether the queue delivers nothing now: a part of a batch would be visible, or retention waits."""
+        promised = self._promised
+        return promised is not None and (promised.arrival is not None or promised.paused)
+
+    def is_paused(self) -> bool:
+        """Return whether the queue delivers nothing because its retention waits for the disk."""
+        promised = self._promised
+        return promised is not None and promised.paused
+
+    def pause(self, paused: bool) -> None:
+        """Stop the deliveries of the queue, or go on with them."""
+        self._promises().paused = paused
+        self._end_promises()
 
     def set_arrival(self, arrival: Arrival | None) -> None:
         """Set the batch that is entering the queue."""
@@ -134,7 +152,9 @@ class QueueRoom(ReservedRoom):
 
     def _end_promises(self) -> None:
         promised = self._promised
-        if promised is not None and promised.messages == 0 and promised.bytes == 0 and promised.arrival is None:
+        if promised is None or promised.paused or promised.arrival is not None:
+            return
+        if promised.messages == 0 and promised.bytes == 0:
             self._promised = None
 
     def take_arriving(self) -> i64:

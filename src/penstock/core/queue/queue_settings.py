@@ -98,6 +98,11 @@ class Settings:
     """Age in seconds at which a stream drops a segment; infinity for none."""
     stream_max_segment_size_bytes: i64
     """Most bytes of a segment of a stream."""
+    retain_time_s: float
+    retain_bytes: i64
+    """Age in seconds, and bytes of properties and bodies, up to which settled messages are retained; infinity and
+    UNLIMITED if not set.
+    """
 
     def __init__(self, thresholds: Thresholds, overflow: OverflowPolicy, values: dict[str, SettingValue]) -> None:
         self.thresholds = thresholds
@@ -111,7 +116,7 @@ class Settings:
         """The policy at the length; without a length, the policy at the capacity."""
         self.page_limit = Level()
         """Limit of paged messages, if the policy is `page`."""
-        self.retain_bytes: i64 = UNLIMITED
+        self.log_bytes: i64 = UNLIMITED
         """Most bytes, properties and bodies, that a stream retains (its `max-length-bytes`)."""
         self.given: dict[str, SettingValue] = {}
         """Settings in the queue's own arguments."""
@@ -123,12 +128,14 @@ class Settings:
         """True if cursors have a limit of their lag."""
         self.watches_cursors: bool = self.limits_lag or self.cursor_expires_s != NEVER
         """True if cursors have a limit of their lag, or expire."""
+        self.retains: bool = self.retain_time_s != NEVER or self.retain_bytes != UNLIMITED
+        """True if settled messages are to be retained (retention.py)."""
 
     def set_common(self, values: dict[str, SettingValue], defaults: Defaults) -> None:
         """Set the hold deadline of the broker if no source has one, and the limit of what a stream retains."""
         if "hold-deadline" not in values:
             self.hold_deadline_s = defaults.hold_deadline_s if defaults.hold_deadline_s > 0 else NEVER
-        self.retain_bytes = _most(values.get(LENGTH_BYTES))
+        self.log_bytes = _most(values.get(LENGTH_BYTES))
 
 
 LENGTH_BYTES: Final = "max-length-bytes"

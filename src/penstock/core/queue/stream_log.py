@@ -20,7 +20,7 @@ from typing_extensions import override
 from penstock.core.journal.group import PageWrite
 from penstock.core.journal.journal import Journal
 from penstock.core.message import Envelope, StoredMessage
-from penstock.core.queue.context import QueueContext
+from penstock.core.queue.context import QueueContext, Retainer
 from penstock.core.queue.log_chunks import READ_BYTES, ChunkHolder, LogChunk
 from penstock.core.queue.log_segments import PARTS, UNKNOWN, Segments, segment_bytes
 from penstock.core.queue.pager import UNWRITTEN_BYTES, PageReader, QueuePager
@@ -51,6 +51,8 @@ class StreamLog(QueuePager, ChunkHolder):
         """Times that a consumer was overtaken by retention since the start."""
         self.has_news: bool = False
         """True if consumers that have got everything may get more."""
+        self.owner: Retainer | None = None
+        """The retention of the queue whose settled messages the stream has; None for other streams."""
         self._expiry = SegmentExpiry(self)
         self._chunks: list[LogChunk] = []
         """Chunks in memory, by sequence; they do not overlap."""
@@ -109,11 +111,13 @@ class StreamLog(QueuePager, ChunkHolder):
         self.trim()
         self.queue.update_gate(self.broker.now)
         self.broker.schedule_delivery(self.queue)
+        if self.owner is not None:
+            self.owner.on_written()
 
     def _add_page(self, first: i64, oldest: float, newest: float, messages: i64, size: i64) -> None:
         settings = self.queue.settings
         self.newest_page = first
-        most = segment_bytes(settings.stream_max_segment_size_bytes, settings.retain_bytes)
+        most = segment_bytes(settings.stream_max_segment_size_bytes, settings.log_bytes)
         span_s = settings.max_age_s / PARTS
         self.segments.add(first, first + messages - 1, messages, size, oldest, newest, most, span_s)
 
@@ -128,7 +132,7 @@ class StreamLog(QueuePager, ChunkHolder):
         settings, now = self.queue.settings, self.broker.now
         line = self.segments.line
         while line:
-            is_large = settings.retain_bytes != UNLIMITED and self.retained_bytes() > settings.retain_bytes
+            is_large = settings.log_bytes != UNLIMITED and self.retained_bytes() > settings.log_bytes
             is_old = line[0].newest != UNKNOWN and line[0].newest + settings.max_age_s <= now
             if not (is_old or (is_large and len(line) > 1)):
                 break
@@ -138,6 +142,13 @@ class StreamLog(QueuePager, ChunkHolder):
                 self._probe(line[0].last)
             else:
                 self.broker.timers.add(self._expiry, line[0].newest + settings.max_age_s)
+
+    def drop_oldest(self, wanted: i64) -> i64:
+        """Drop the oldest segments until so many bytes (charges) are dropped, or none is left; returns the bytes."""
+        before = self.bytes
+        while self.segments.line and before - self.bytes < wanted:
+            self._drop_oldest(self.broker.now)
+        return before - self.bytes
 
     def _drop_oldest(self, now: float) -> None:
         segment = self.segments.take_oldest()

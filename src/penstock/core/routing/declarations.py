@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.retention import LIMITS, RETAINED_FROM
 from penstock.core.queue.storage import QueueStorage
 from penstock.core.queue.types import CLASSIC, QUEUE_TYPE, find_type
 from penstock.core.routing.exchange import Binding, Exchange
@@ -35,6 +36,8 @@ def check_queue(queue: Queue, arguments: dict[str, object], durable: bool, auto_
     received = find_type(given)
     _check(subject, QUEUE_TYPE, given if received is None else received.name, queue.features.type.name)
     for name in sorted({**arguments, **queue.arguments}):
+        if name in LIMITS and RETAINED_FROM in queue.arguments:
+            continue  # They follow the settings of another queue.
         if name in RABBITMQS or name in OURS or name in ALIASES:
             _check_argument(subject, name, arguments, queue.arguments)
 

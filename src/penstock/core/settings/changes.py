@@ -17,6 +17,7 @@ from penstock.core.broker import Broker
 from penstock.core.journal.journal import Journal
 from penstock.core.queue.pager import check, without_disk
 from penstock.core.queue.queue import Queue
+from penstock.core.queue.retention import bar_of, without_store
 from penstock.core.routing.topic_trie import topic_matches
 from penstock.core.settings.policies import EXCHANGES, Policy
 from penstock.core.settings.table import COMMAND, FILE, PlacedPatterns, SettingsChange, SettingsEntry, SettingsTable
@@ -24,7 +25,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps
 from penstock.settings.placed import in_vhost, place, placed
-from penstock.settings.table import BROKER, SCOPES, SettingValue
+from penstock.settings.table import BROKER, RETENTIONS, SCOPES, SettingValue
 from penstock.texts import nearest
 
 COPY_WORK: Final = 10
@@ -172,6 +173,10 @@ class PatternChange:
         value = self.values.get("overflow")
         if journal is None and self.scope == "queue" and value is not None and value.text == "page":
             raise without_disk(placed(self.scope, self.pattern)[1])
+        for name in RETENTIONS:
+            if journal is None and name in self.values and not self.values[name].none:
+                subject = f"queue '{placed(self.scope, self.pattern)[1]}'"
+                raise without_store(subject, self.values[name].describe())
         if journal is not None and self.values:
             journal.check_writable()
 
@@ -338,6 +343,9 @@ def resolve_queue(broker: Broker, table: SettingsTable, queue: Queue, plan: Sett
     try:
         settings = table.queue(queue.vhost, queue.name, queue.settings.given, queue.features.type.apply_to)
         check(queue.name, settings, queue.features, broker.journal)
+        if settings.retains and queue.retention is None:
+            broker.vhosts[queue.vhost].check_retention(queue.name, settings, bar_of(queue), plan.companions)
+            plan.companions += 1
         plan.queues.append((queue, settings))
         if not answers_control(queue.name):
             plan.overflow.add(queue.name, queue.settings, settings)

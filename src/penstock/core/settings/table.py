@@ -246,6 +246,8 @@ class SettingsChange:
         """None if the broker's own settings have not changed."""
         self.overflow = OverflowChanges()
         """Queues whose overflow changes."""
+        self.companions: int = 0
+        """Number of queues that begin to retain."""
         self.scopes: list[str] = []
         """The scopes with changes; users, connections and producers are known to the broker's gates."""
 
