@@ -16,6 +16,7 @@ from typing import Final
 from penstock.describe.conditions import Key, key_of
 from penstock.describe.list_kinds import ListKind
 from penstock.describe.lists import COLUMNS_MOST, PAGE_DEFAULT, PAGE_MOST
+from penstock.describe.queue_groups import GROUP_COLUMN
 from penstock.describe.session import CONNECTIONS_SHOWN
 from penstock.describe.table import SPREAD, Row, field_at
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
@@ -210,12 +211,15 @@ class _Wanted:
         self.columns = _texts(fields, "columns")
         self.orders = [(each.removeprefix("-"), each.startswith("-")) for each in _texts(fields, "sort")]
         self.reverse = fields.get("reverse") is True
+        if fields.get("groups") is True:
+            self.orders.insert(0, (GROUP_COLUMN, self.reverse))
         self.page = _amount(fields, "page", 0)
         self.page_size = _amount(fields, "page_size", PAGE_DEFAULT)
         self.whole = fields.get("whole") is True
         self.after = _amount(fields, "after", 0)
         self.count = max(min(_amount(fields, "count", PAGE_MOST), PAGE_MOST), 1)
-        chosen = bool(self.orders or self.reverse or fields.get("named") or _texts(fields, "filters"))
+        named = fields.get("named") or fields.get("state") or _texts(fields, "filters")
+        chosen = bool(self.orders or self.reverse or named)
         self.backwards = self.reverse and not self.orders and not kind.by_name
         """True for the reverse of the order in which objects are found."""
         self.by_name = kind.by_name and bool(chosen or self.whole or self.page)
@@ -335,6 +339,7 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
         size = wanted.page_size
         filtered = count(heads, "filtered_count")
         shown = rows[(wanted.page - 1) * size : wanted.page * size]
+        own = [each["penstock"] for each in heads if "penstock" in each]
         return {
             "filtered_count": filtered,
             "item_count": len(shown),
@@ -342,6 +347,7 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
             "page_count": max((filtered + size - 1) // size, 1),
             "page_size": size,
             "total_count": count(heads, "total_count"),
+            **({"penstock": _sum(own)} if own else {}),
             "items": wanted.cut(shown),
         }
     last = wanted.after + wanted.count
