@@ -90,6 +90,8 @@ CASES: dict[str, list[Row]] = {
                                                   for each in (False, True))],
     "GET /overview": [{}, SAMPLES],
     "GET /penstock/history": [{}, {"seconds": "5"}, {"seconds": "6"}],
+    "POST /penstock/hours": [{"queues": [["/", "orders"], ["other", "orders"], ["none", "orders"], ["/", "none"]]},
+                             {"queues": []}, {"queues": [["/"]]}, {"queues": "orders"}],
     "alarm.list": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
     "GET /penstock/jobs": [{}, {"state": "waiting"}],

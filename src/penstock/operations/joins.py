@@ -196,6 +196,14 @@ def _newest_first_sum(lists: list[list[object]]) -> list[object]:
 HISTORY: Final[Join] = Join(_same, _history)
 
 
+def _hours(asked: Asked, answers: list[Answered]) -> Answer:
+    rows = _rows_of(answers)
+    return {**rows[0], "hours": _concatenated(rows, "hours")} if rows else None
+
+
+HOURS: Final[Join] = Join(_same, _hours)
+
+
 # Lists
 
 
