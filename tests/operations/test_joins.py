@@ -94,7 +94,7 @@ CASES: dict[str, list[Row]] = {
                              {"queues": []}, {"queues": [["/"]]}, {"queues": "orders"}],
     "alarm.list": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
-    "GET /penstock/jobs": [{}, {"state": "waiting"}],
+    "GET /penstock/jobs": [{}, {"state": "waiting"}, {"within": "0"}, {"within": "x"}],
     "job.show": [{"id": 1}, {"id": 99}],
     "job.cancel": [{"id": 1}, {"id": 99}],
 }  # fmt: skip
