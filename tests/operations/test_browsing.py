@@ -24,7 +24,7 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.shared_ready_queue import SharedReadyQueue
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import AccessRefused, InvalidField, NotFound, PreconditionFailed, ResourceLocked
+from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from penstock.management.operation import Waiting
 from penstock.operations import browsing
 from penstock.operations.browsing import BODY_MOST, EXAMINED_MOST, LIMIT_MOST, SLICE, Browse
@@ -157,7 +157,11 @@ def test_filter_selects_messages_and_positions_stay(client: Dialogue) -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "sentence"),
     [
-        ({"filter": "n >"}, InvalidField, "the selector is not valid at character 4: .*"),
+        (
+            {"filter": "n >"},
+            PreconditionFailed,
+            "'filter' is not a selector: the selector is not valid at character 4: .*",
+        ),
         ({"limit": 0}, PreconditionFailed, "'limit' must be a whole number from 1, not 0"),
         (
             {"from": 1 << 63},

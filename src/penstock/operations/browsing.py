@@ -23,7 +23,7 @@ from penstock.connections.authorization import check_read_queue
 from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
 from penstock.content.message_rows import BASE64, STRING, properties_row
-from penstock.content.selector.selector import LETTERS_A_UNIT, parse_selector
+from penstock.content.selector.selector import LETTERS_A_UNIT
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
 from penstock.core.consume.scan import COPIED_BYTES, MessageFilter
@@ -41,6 +41,8 @@ from penstock.flow.wait import Wait, Waits
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, VHOST, Operation, Route, Waiting
 from penstock.operations.body_reads import beginning_of_body
+from penstock.operations.message_filter import FIELDS as CHOICES
+from penstock.operations.message_filter import chosen_messages
 from penstock.settings.kind import COUNT, Kind, whole
 
 LIMIT_DEFAULT: Final = 100
@@ -431,21 +433,20 @@ def _lines(queue: Queue) -> list[IndexedReadyQueue]:
 # The operation
 
 
-FIELDS: Final[tuple[str, ...]] = ("queue", "filter", "limit", "from", "truncate")
+FIELDS: Final[tuple[str, ...]] = ("queue", *CHOICES, "limit", "from", "truncate")
 
 
 def browse(node: Node, request: ControlRequest) -> Waiting:
-    """Return a page of the messages of a queue: {queue, filter, limit, from, truncate}.
+    """Return a page of the messages of a queue: {queue, filter, key, header, body, reason, limit, from, truncate}.
 
     `filter` is a selector, `from` a position, and `truncate` the most bytes of a body. Raises NotFound (404),
-    InvalidField (406) for a text that is no selector.
+    PreconditionFailed (406) for a text that is no selector.
     """
     name = request.text("queue")
     check_read_queue(request.access, name)
     queue = request.vhost.queue(name, request.connection)
-    text = request.text("filter", "")
-    node.broker.work.done += len(text) // LETTERS_A_UNIT
-    filter = MessageFilter(node.broker.formats, parse_selector(text))
+    node.broker.work.done += len(request.text("filter", "")) // LETTERS_A_UNIT
+    filter = chosen_messages(node.broker.formats, request)
     limit = _whole(request, "limit", LIMIT_DEFAULT, AT_LEAST_ONE)
     start = _whole(request, "from", 1, COUNT)
     truncate = _whole(request, "truncate", BODY_MOST, COUNT)
@@ -484,6 +485,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               asks=VHOST, routes=(
         Route("GET /penstock/queues/{vhost}/{name}/messages", "Browse messages of a queue without taking them: ready, "
               "unacknowledged and on the disk. `next` is the position of the next page.", tag=MANAGEMENT,
-              query=("filter", "limit", "from", "truncate"), read=_of_path),
+              query=("filter", "key", "body", "reason", "limit", "from", "truncate"), many=("header",), read=_of_path),
     )),
 )  # fmt: skip
