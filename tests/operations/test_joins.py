@@ -90,6 +90,7 @@ CASES: dict[str, list[Row]] = {
                                                   for each in (False, True))],
     "GET /overview": [{}, SAMPLES],
     "GET /penstock/history": [{}, {"seconds": "5"}, {"seconds": "6"}],
+    "GET /penstock/find": [{"q": "o"}, {"q": "app"}, {"q": ""}],
     "POST /penstock/hours": [{"queues": [["/", "orders"], ["other", "orders"], ["none", "orders"], ["/", "none"]]},
                              {"queues": []}, {"queues": [["/"]]}, {"queues": "orders"}],
     "alarm.list": [{}],

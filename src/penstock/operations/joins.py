@@ -204,6 +204,29 @@ def _hours(asked: Asked, answers: list[Answered]) -> Answer:
 HOURS: Final[Join] = Join(_same, _hours)
 
 
+FOUND_MOST: Final = 8
+"""Most names of each noun that a search answers."""
+
+
+def _found(asked: Asked, answers: list[Answered]) -> Answer:
+    """Return the names that begin with the text before others, noun by noun; users are in each broker."""
+    rows = _rows_of(answers)
+    if not rows:
+        return None
+    text, every = str(asked.fields.get("q")).lower(), _distinct(_rows_at(rows, "found"))
+    counts = [row["searched"] for row in rows if isinstance(row["searched"], dict)]
+    searched = {noun: (max if noun == "user" else sum)([each[noun] for each in counts if noun in each])
+                for noun in counts[0]}  # fmt: skip
+    found: list[object] = []
+    for noun in searched:
+        its = [row for row in every if isinstance(row, dict) and row["noun"] == noun]
+        found += sorted(its, key=lambda row: not str(row["matched"]).lower().startswith(text))[:FOUND_MOST]
+    return {"found": found, "searched": searched}
+
+
+FOUND: Final[Join] = Join(_same, _found)
+
+
 # Lists
 
 
