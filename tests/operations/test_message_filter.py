@@ -155,3 +155,13 @@ def test_deletion_without_a_choice_is_refused(orders: BrokerDriver, fields: dict
 def test_rate_that_is_no_whole_number_is_refused(orders: BrokerDriver) -> None:
     with pytest.raises(PreconditionFailed, match=r"^'rate' must be a whole number from 1 to 1000000, not 0$"):
         request(orders, "queue.move", target="dead", rate=0)
+
+
+def test_deletion_is_of_the_queue_of_its_virtual_host(orders: BrokerDriver) -> None:
+    other = orders.broker.add_vhost("other").declare_queue("orders", {}, False, False, None, None)
+    for key in ("stock", "stock"):
+        other.enqueue(Envelope("x", key), orders.broker.formats.encode(Properties(), b"x"), 100, orders.broker.now)
+    fields = {"queue": "orders", "key": "stock"}
+    answer = ask(orders, "messages.delete", fields, vhost="other", access=access_of(orders.broker))
+    assert (answer["deleted"], int(other.messages)) == (2, 0)
+    assert int(orders.broker.vhosts["/"].queues["orders"].messages) == 3
