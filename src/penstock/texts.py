@@ -212,6 +212,15 @@ def shown_age(seconds: float | None) -> str:
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
+def brief_age(seconds: float) -> str:
+    """Return a time for people in one unit, or two from an hour on: 3.3 s, 18 s, 4 min, 3 h 12 min, 2 d 5 h."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    return f"{max(int(seconds / 60), 1)} min" if seconds < 3600 else shown_age(seconds)
+
+
 def counted(count: int, one: str) -> str:
     """Return a number with its noun: 1 message, 2 messages."""
     return f"1 {one}" if count == 1 else f"{count:,} {one}s"

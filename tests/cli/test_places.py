@@ -64,6 +64,7 @@ READERS = {
     "cursors release": "tests/ranges/test_cursor_table.py: a cursor that has left a queue, in its virtual host",
     "messages cancel": "tests/operations/test_delayed.py: messages of a queue in its virtual host",
     "messages send-now": "the same",
+    "messages delete": "tests/operations/test_message_filter.py: messages of a queue in its virtual host",
     "leases end": "tests/ranges/test_leases.py: a lease of another virtual host is not found",
     "queues redrive": "tests/operations/test_transfers.py: to the queues of the virtual host of its dead letters",
     "sinks assign": "tests/ranges/test_sinks.py: marks are kept by virtual host",

@@ -196,3 +196,39 @@ def test_readers_have_rates_and_obstacles(scene: Scene) -> None:
     ]
     assert shown[0]["obstacles"] != []
     assert shown[1]["lag"] == 4
+
+
+def test_queue_held_by_the_operator_is_in_the_map_and_the_longest_held_is_named(scene: Scene) -> None:
+    peer = scene.join()
+    for number in range(QUEUES_SHOWN + 2):
+        peer.declare(f"busy{number}")
+        peer.say(publish(f"busy{number}", b"x"))
+    peer.declare("held").declare("idle")
+    scene.control("block", queue="held", reason="upgrade")
+    scene.at(104.0)
+    scene.filled("shut")
+    scene.at(105.0)
+    found = taken(FlowMap(scene.driver, None, False))
+    (held,) = [queue for queue in found["queues"] if queue["name"] == "held"]
+    assert held["state"]["text"].startswith("held by the operator")
+    assert (held["state"]["held"]["scope"], held["state"]["held"]["reason"]) == ("queue", "upgrade")
+    assert found["longest"] == held["id"]
+    assert found["nearest"] is None
+    assert found["totals"]["idle_queues"] == found["totals"]["queues"] - 2
+
+
+def test_map_names_the_queue_whose_gate_closes_next(scene: Scene) -> None:
+    peer = scene.join()
+    for name, stop in (("far", 5_000), ("near", 300)):
+        peer.declare(name, capacity_messages=10_000, stop_messages=stop, resume_messages=1)
+    flow_map = FlowMap(scene.driver, None, False)
+    scene.driver.stats.times.start(100.0)
+    for slot in range(1, 16):
+        for name in ("far", "near"):
+            peer.say(publish(name, b"x") * 10)
+        scene.at(100.0 + 5 * slot)
+        scene.driver.stats.sample(scene.driver.connections)
+    found = taken(flow_map)
+    (near,) = [queue for queue in found["queues"] if queue["name"] == "near"]
+    assert (found["nearest"], found["longest"]) == (near["id"], None)
+    assert near["state"]["closes_in_s"] == 75.0

@@ -353,3 +353,49 @@ def test_deleted_queue_ends_its_alarm(scene: Watched) -> None:
     vhost = scene.driver.broker.vhost("/")
     vhost.delete_queue(vhost.queue("orders"), 105.0)
     assert scene.kinds(112.0) == []
+
+
+def test_memory_that_fills_steadily_raises_an_alarm_before_its_gate_closes(scene: Watched) -> None:
+    scene.driver.broker.table.machine_bytes = GIB
+    scene.set(memory_capacity=200_000_000, memory_stop=100_000, memory_resume=500)
+    producer = scene.join().declare("a").declare("b")
+    for slot in range(12):
+        assert scene.raised(100.0 + 5 * slot) == []
+        for name in "ab":
+            producer.say(publish(name, b"x" * 760))
+    (row,) = scene.raised(160.0)
+    assert (row["kind"], row["tone"], row["noun"], row["unit"]) == ("memory-low", "warn", "broker", "bytes")
+    assert row["hurts_in_s"] == pytest.approx(row["left"] / (2_000 / 5.0), rel=0.01)
+    assert "publishers wait above 100,000" in str(row["text"])
+    scene.set(alarm_clear="10s")
+    for slot in range(13, 30):
+        scene.raised(100.0 + 5 * slot)
+    assert scene.raised() == []
+
+
+def test_disk_that_fills_steadily_raises_an_alarm_above_its_threshold(scene: Watched) -> None:
+    scene.set(min_disk_free=GIB, alarm_disk_low=1_000)
+    scene.with_store()
+    disk = scene.driver.broker.gates.disk
+    for slot in range(14):
+        disk.measured(0, 2 * GIB - slot * (GIB // 100), 100 * GIB, scene.driver.broker.now)
+        found = scene.raised(100.0 + 5 * slot)
+        assert bool(found) == (slot >= 12)
+    assert (found[0]["kind"], found[0]["tone"]) == ("disk-low", "warn")
+    assert found[0]["hurts_in_s"] == pytest.approx(5 * 87, rel=0.02)
+
+
+def test_alarm_of_an_operators_gate_stops_and_names_its_object(scene: Watched) -> None:
+    scene.join().declare("orders")
+    scene.set(alarm_gate_closed="1s")
+    scene.control("block", queue="orders")
+    (row,) = scene.raised(105.0)
+    assert (row["tone"], row["noun"], row["name"], row["hurts_in_s"]) == ("stop", "queue", "orders", 0.0)
+
+
+def test_alarm_of_a_certificate_hurts_at_its_end(scene: Watched) -> None:
+    wall = scene.driver.broker.now + scene.driver.broker.wall_offset
+    scene.driver.certificates = Ending(wall + 9 * DAY_S)
+    (row,) = scene.raised()
+    assert (row["noun"], row["name"], row["left"], row["unit"]) == ("certificate", "0.pem", 9 * DAY_S, "s")
+    assert row["hurts_in_s"] == 9 * DAY_S

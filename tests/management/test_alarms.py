@@ -110,6 +110,7 @@ def test_row_has_the_newest_text_and_the_time_of_raising() -> None:
     assert row == {
         "id": 1, "kind": "gate", "severity": "warning", "vhost": "/", "subject": "queue a", "for_s": 4.5,
         "since": round((100.0 + offset) * 1000), "text": "second", "action": GATE.action,
+        "tone": "warn", "noun": "broker", "name": None, "hurts_in_s": None, "left": None, "unit": None,
     }  # fmt: skip
 
 

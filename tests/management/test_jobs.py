@@ -18,6 +18,7 @@ from penstock.management.jobs import (
     KEPT_MOST,
     RESULT_ROWS_MOST,
     RUNNING,
+    SHOWN_MOST,
     VHOST,
     WAITING,
     Job,
@@ -185,3 +186,68 @@ def test_end_of_a_job_releases_the_memory_of_its_request() -> None:
         job.on_end = lambda: released.append(1)
         table.end(job, error)
     assert released == [1, 1]
+
+
+def test_row_has_rate_remaining_time_and_all_subjects() -> None:
+    table = Table()
+    job = table.add(QUEUE, Subject("queue", "r", "a"))
+    steps = table.jobs.carried_out(job, once(None, {"moved": 30, "left": 0, "why": []}))
+    assert (table.jobs.row(job)["rate"], table.jobs.row(job)["left_s"]) == (None, None)
+    next(steps)
+    job.count_all(100, "messages")
+    job.done = 20
+    table.driver.begin(104.0)
+    row = table.jobs.row(job)
+    assert (row["rate"], row["left_s"], row["ended_s_ago"]) == (5.0, 16.0, None)
+    assert row["sentence"] == "20 of 100 messages"
+    assert row["subjects"] == [{"noun": "queue", "name": name, "vhost": "a"} for name in "qr"]
+    finish(steps)
+    table.driver.begin(110.0)
+    row = table.jobs.row(job)
+    assert (row["rate"], row["left_s"], row["ended_s_ago"]) == (5.0, None, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [
+        ({"moved": 312, "left": 0, "why": []}, "312 moved"),
+        (
+            {"redriven": 1312, "left": 4, "why": [{"reason": "they can never fit", "messages": 4}]},
+            "1,312 redriven, 4 left: they can never fit",
+        ),
+        (
+            {"made": {"queues": 50, "users": 2}, "changed": {}, "skipped": [{}] * 60},
+            "52 created, 60 left out",
+        ),
+        ({"made": {}, "changed": {"queues": 1}, "skipped": []}, "0 created, 1 changed"),
+        ({"other": 3}, "is done"),
+    ],
+)
+def test_job_that_is_done_ends_in_a_sentence(result: dict[str, object], sentence: str) -> None:
+    table = Table()
+    job = table.add(QUEUE)
+    finish(table.jobs.carried_out(job, once(None, result)))
+    assert table.jobs.row(job)["sentence"] == sentence
+
+
+def test_failed_job_ends_in_its_error() -> None:
+    table = Table()
+    job = table.add(QUEUE)
+    table.end(job, PreconditionFailed("line 3: no"))
+    assert table.jobs.row(job)["sentence"] == "line 3: no"
+
+
+def test_strip_has_the_newest_jobs_that_are_not_done_or_have_just_ended() -> None:
+    table = Table()
+    first = table.add(QUEUE)
+    table.end(first, None)
+    table.driver.begin(120.0)
+    for _ in range(SHOWN_MOST - 1):
+        table.end(table.add(QUEUE), None)
+    table.driver.begin(131.0)
+    shown = table.jobs.shown(30.0)
+    assert first not in shown
+    assert len(shown) == SHOWN_MOST - 1
+    for _ in range(2):
+        table.end(table.add(QUEUE), None)
+    assert [job.number for job in table.jobs.shown(30.0)] == list(range(3, SHOWN_MOST + 3))

@@ -34,6 +34,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "queue.move": {"queue": "a", "target": "b"},
     "queue.copy": {"queue": "a", "target": "b"},
     "queue.redrive": {"queue": "a"},
+    "messages.delete": {"queue": "a", "key": "x"},
     "message.delayed": {"queue": "a"},
     "message.send-now": {"queue": "a", "id": "all"},
     "message.cancel": {"queue": "a", "id": "all"},

@@ -286,3 +286,27 @@ def test_chosen_virtual_host_that_the_file_lacks_is_refused(driver: BrokerDriver
 def test_contradicting_options_of_a_move_are_refused(fields: dict[str, object], reason: str) -> None:
     with pytest.raises(PreconditionFailed, match=reason):
         ask(make_driver(), "definitions.import", {"definitions": "{}", **fields})
+
+
+def test_dry_run_orders_entries_by_verdict_with_name_and_vhost() -> None:
+    driver = make_driver()
+    driver.broker.vhost("/").declare_queue("there", {}, False, False, None, None)
+    there = {**QUEUE, "name": "there"}
+    bad = {**QUEUE, "name": "bad", "arguments": {"capacity-bites": 1}}
+    ha = {"name": "ha", "pattern": ".*", "definition": {"ha-mode": "all"}}
+    file = {"queues": [QUEUE, there, bad], "exchanges": [EXCHANGE], "bindings": [BINDING], "policies": [ha]}
+    told: Any = import_definitions(driver, file, dry_run=True)
+    assert [(each["verdict"], each["kind"], each["vhost"], each["name"]) for each in told["differences"]] == [
+        ("refused", "queues", "/", "bad"),
+        ("without effect", "policies", "/", "ha"),
+        ("created", "exchanges", "/", "e"),
+        ("created", "queues", "/", "a"),
+        ("created", "bindings", "/", "e → a"),
+    ]
+    counts = {"refused": 1, "without effect": 1, "changed": 0, "created": 3, "as it is": 1}
+    assert told["counts"] == counts
+    options = ImportOptions(skip_refused=True)
+    told = finish(import_steps(driver, json.dumps(file).encode(), "/", options, dry_run=True))
+    assert told["counts"] == counts
+    made: Any = finish(import_steps(driver, json.dumps(file).encode(), "/", options))
+    assert [(each["verdict"], each["vhost"], each["name"]) for each in made["skipped"]] == [("refused", "/", "bad")]

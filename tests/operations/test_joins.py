@@ -90,9 +90,12 @@ CASES: dict[str, list[Row]] = {
                                                   for each in (False, True))],
     "GET /overview": [{}, SAMPLES],
     "GET /penstock/history": [{}, {"seconds": "5"}, {"seconds": "6"}],
+    "GET /penstock/find": [{"q": "o"}, {"q": "app"}, {"q": ""}],
+    "POST /penstock/hours": [{"queues": [["/", "orders"], ["other", "orders"], ["none", "orders"], ["/", "none"]]},
+                             {"queues": []}, {"queues": [["/"]]}, {"queues": "orders"}],
     "alarm.list": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
-    "GET /penstock/jobs": [{}, {"state": "waiting"}],
+    "GET /penstock/jobs": [{}, {"state": "waiting"}, {"within": "0"}, {"within": "x"}],
     "job.show": [{"id": 1}, {"id": 99}],
     "job.cancel": [{"id": 1}, {"id": 99}],
 }  # fmt: skip
@@ -344,3 +347,11 @@ def test_records_of_halves_go_on_where_each_broker_is(halves: Halves) -> None:
     assert page["next"] == [answer_of(each, row, {"after": 0}, "ops", "/")["next"] for each in halves.parts]
     following = joined_answer(halves.parts, row, {"after": page["next"]}, "ops", "/")
     assert following == {"items": [], "next": page["next"]}
+
+
+def test_groups_of_halves_are_those_of_the_whole(halves: Halves) -> None:
+    for more in ({}, {"state": "unread"}, {"state": "blocked"}, {"sort": ["-messages"]}, {"reverse": True}):
+        fields = {"kind": "queues", "everywhere": True, "page": 1, "page_size": 3, "groups": True, **more}
+        whole = halves.check(CONTROL["list"], fields)
+        assert sum(whole["penstock"]["groups"].values()) > 0
+        halves.check(CONTROL["list"], {**fields, "page": 2, "columns": ["name"]})

@@ -10,9 +10,11 @@ from penstock.access.access_table import AccessTable
 from penstock.access.permission import MANAGEMENT, Permission
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
+from penstock.flow.series import MINUTE
 from penstock.management.process_facts import ProcessSample
+from penstock.operations.node import HOURS_MOST
 from tests.support.access_of import access_of
-from tests.support.driven_connection import Dialogue, make_driver
+from tests.support.driven_connection import Dialogue, make_driver, publish, sampled
 from tests.support.operation_calls import ask
 
 
@@ -96,3 +98,45 @@ def test_history_of_an_unknown_tier_or_queue_is_refused(driver: BrokerDriver) ->
     with pytest.raises(PreconditionFailed, match="seconds must be one of 5, 60, 300, not 7"):
         ask(driver, "GET /penstock/history", {"seconds": "7"})
     assert ask(driver, "GET /penstock/history/{vhost}/{name}", {"vhost": "/", "name": "nothing"}) is None
+
+
+def test_hours_of_named_queues_are_in_one_answer(driver: BrokerDriver) -> None:
+    client = Dialogue(driver).declare("q", capacity_messages=10, stop_messages=2, resume_messages=1).declare("idle")
+    driver.broker.add_vhost("other").declare_queue("q", {}, False, False, None, None)
+    client.say(publish("q", b"x") * 3)
+    for slot in range(1, 2 * MINUTE + 1):
+        sampled(driver, slot)
+    asked = [["/", "q"], ["/", "none"], ["none", "q"], ["other", "q"], ["/", "idle"]]
+    found = ask(driver, "POST /penstock/hours", {"queues": asked}, access=administrator(driver))
+    assert (found["seconds"], found["end"]) == (60, 120_000)
+    assert [(each["vhost"], each["name"]) for each in found["hours"]] == [("/", "q"), ("other", "q"), ("/", "idle")]
+    assert found["hours"][0]["messages"] == [3, 3, 3]
+    assert found["hours"][0]["closed_s"] == [55.0, 60.0, 5.0]
+    assert found["hours"][2] == {"vhost": "/", "name": "idle", "messages": [0, 0, 0], "closed_s": [0.0, 0.0, 0.0]}
+
+
+def test_hours_have_60_entries_at_most_and_only_queues_that_the_user_sees(driver: BrokerDriver) -> None:
+    Dialogue(driver).declare("q")
+    driver.broker.add_vhost("other").declare_queue("q", {}, False, False, None, None)
+    access: AccessTable = driver.broker.access
+    access.put_user("user", None, [MANAGEMENT])
+    access.set_permission("user", "other", Permission("", "", ""))
+    sampled(driver, 100 * MINUTE)
+    asked = {"queues": [["/", "q"], ["other", "q"]]}
+    (only,) = ask(driver, "POST /penstock/hours", asked, access=access_of(driver.broker, "user"))["hours"]
+    assert only["vhost"] == "other"
+    assert len(only["messages"]) == len(only["closed_s"]) == 60
+
+
+@pytest.mark.parametrize(
+    ("queues", "reason"),
+    [
+        ("q", "'queues' must be a list of at most 50 queues, not 'q'"),
+        ([["/", "q"]] * (HOURS_MOST + 1), "'queues' must be a list of at most 50 queues, not 51 entries"),
+        (["q"], r"a queue in 'queues' must be \[vhost, name\], not 'q'"),
+        ([["/", 3]], r"a queue in 'queues' must be \[vhost, name\], not \['/', 3\]"),
+    ],
+)
+def test_hours_of_malformed_names_are_refused(driver: BrokerDriver, queues: object, reason: str) -> None:
+    with pytest.raises(PreconditionFailed, match=f"^{reason}$"):
+        ask(driver, "POST /penstock/hours", {"queues": queues}, access=administrator(driver))

@@ -113,7 +113,7 @@ async def test_added_noun_is_in_definitions(toys: penstock.Broker) -> None:
     definitions = {"toys": [{"name": "kite", "size": 80}, {"name": "car", "size": 13}]}
     tried = await asyncio.to_thread(web.do, "POST", "/definitions?dry_run=true", definitions, status=200)
     assert [(each["subject"], each["change"]) for each in tried.json["differences"]] == [
-        ("toy 'kite'", "created"), ("toy 'car'", "changed"),
+        ("toy 'car'", "changed"), ("toy 'kite'", "created"),
     ]  # fmt: skip
     await asyncio.to_thread(web.do, "POST", "/definitions", definitions, status=204)
     assert [(await asyncio.to_thread(web.get, f"/toys/{name}"))["size"] for name in ("kite", "car")] == [80, 13]

@@ -29,8 +29,9 @@ from penstock.describe.listed import listed_unacknowledged
 from penstock.describe.lists import Best
 from penstock.describe.message_stats import Depths
 from penstock.describe.queue import QUEUE
+from penstock.describe.road import road_of
 from penstock.describe.session import withheld_by
-from penstock.describe.table import DescribedNode, Reading
+from penstock.describe.table import DescribedNode, Reading, field_at
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
@@ -61,7 +62,7 @@ CLIENT_LETTERS: Final = 100
 
 OF_QUEUE: Final = QUEUE.select(
     ["name", "vhost", "messages", "consumers"]
-    + [f"penstock.{name}" for name in ("capacity", "stop", "resume", "fill_percent")]
+    + [f"penstock.{name}" for name in ("capacity", "stop", "resume", "fill_percent", "state")]
 )
 """Fields of a queue that the map shows unchanged."""
 
@@ -92,6 +93,8 @@ class Totals:
         self.producers: i64 = 0
         self.blocked: i64 = 0
         """Blocked producers."""
+        self.idle: i64 = 0
+        """Queues without traffic since the last map, and with open gates."""
         self.in_rate: float = 0.0
         self.out_rate: float = 0.0
 
@@ -101,6 +104,7 @@ class Totals:
             "queues": int(self.depths.queues),
             **self.depths.row(),
             "closed_queues": int(self.depths.closed),
+            "idle_queues": int(self.idle),
             "connections": int(self.connections),
             "channels": int(self.channels),
             "consumers": int(self.consumers),
@@ -224,7 +228,12 @@ class FlowMap:
             return 4e9
         if not gate.open:
             return 3e9
+        broker = self.node.broker
+        if broker.gates.operator_gates and road_of(queue, broker).closed:
+            return 3e9
         rate = now.in_rate + now.out_rate
+        if rate == 0:
+            totals.idle += 1
         if rate > 0:
             return 2e9 + min(rate, 9e8)
         return min(float(depth), 9e8)
@@ -324,7 +333,20 @@ class MapRows:
     def as_dict(self) -> dict[str, object]:
         """Return the map as plain data."""
         shown = {"queues": self._queues, "readers": self._readers, "edges": self._edges}
-        return {"producers": list(self._producers.values()), "gates": list(self._gates.values()), **shown}
+        chosen: dict[str, object] = {"longest": self._longest(), "nearest": self._nearest()}
+        return {"producers": list(self._producers.values()), "gates": list(self._gates.values()), **shown, **chosen}
+
+    def _longest(self) -> str | None:
+        """Return the id of the queue that is held longest; None if no queue is held."""
+        held = [(float(str(field_at(queue, "state.held.for_s") or 0.0)), str(queue["id"])) for queue in self._queues
+                if field_at(queue, "state.held") is not None]  # fmt: skip
+        return max(held)[1] if held else None
+
+    def _nearest(self) -> str | None:
+        """Return the id of the queue whose gate closes next at its steady rate; None without a forecast."""
+        soon = [(float(str(field_at(queue, "state.closes_in_s"))), str(queue["id"])) for queue in self._queues
+                if field_at(queue, "state.closes_in_s") is not None]  # fmt: skip
+        return min(soon)[1] if soon else None
 
     def add_queue(self, queue: Queue, in_rate: float, out_rate: float, senders: dict[str, int]) -> None:
         """Add a queue with its gates, producers and readers.
@@ -336,7 +358,7 @@ class MapRows:
             if gate is queue.gate or not gate.open or gate.blocked:
                 self._add_gate(gate)
         number = f"q{id(queue)}"
-        row = QUEUE.row(queue, Reading(self._now), OF_QUEUE)
+        row = QUEUE.row(queue, Reading(self._now, self._node), OF_QUEUE)
         own = row.pop("penstock")
         assert isinstance(own, dict)
         self._queues.append(

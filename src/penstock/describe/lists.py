@@ -228,6 +228,12 @@ class Found:
         self.page: int = 0
         """Number of this page; 0 for a list without numbers."""
         self.page_size: int = 0
+        self.own: Row = {}
+        """Numbers of a page that RabbitMQ does not have."""
+
+    def head(self) -> Row:
+        """Return the numbers of a page, and those of Penstock's own."""
+        return {**self.numbers(), "penstock": self.own} if self.own else self.numbers()
 
     def pages(self) -> int:
         """Return the number of pages."""

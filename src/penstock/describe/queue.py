@@ -24,6 +24,7 @@ from penstock.describe.message_stats import (
     queue_rates,
     queue_stats,
 )
+from penstock.describe.queue_state import group_of, state_row
 from penstock.describe.retention import retention_number, retention_row
 from penstock.describe.road import road_of, road_row
 from penstock.describe.session import CONSUMER, CONSUMERS_DETAILED, connection_details
@@ -220,12 +221,14 @@ QUEUE: Final[Table[Queue]] = Table(
     Field("penstock.cursors", lambda queue, at: [cursor.name for cursor in queue.cursors]),
     Field("penstock.gate", lambda queue, at: gate_state(queue.gate, at.now)),
     Field("penstock.road", lambda queue, at: road_row(queue, at.broker)),
+    Field("penstock.state", state_row),
     Field("penstock.rates", lambda queue, at: queue_rates(queue)),
     Field("message_stats", lambda queue, at: queue_stats(queue, at.now, at.ranges) or ABSENT),
     Field("lengths.*", _lengths),
     Field("owner_pid_details", lambda queue, at: (
         connection_details(queue.owner) if isinstance(queue.owner, Connection) else ABSENT)),
 
+    Field("penstock.state.rank", lambda queue, at: group_of(queue, at.broker), "group"),
     Field("penstock.gate.blocked", lambda queue, at: len(queue.gate.blocked), "producers"),
     Field("penstock.delayed.messages", lambda queue, at: int(queue.delayed_messages), "messages",
            "penstock_queue_delayed_messages", "Messages that are not due yet, which count in the depth", DEPTHS),

@@ -46,7 +46,7 @@ from penstock.describe.message_stats import (
     queue_counts,
 )
 from penstock.flow.gate import Gate
-from penstock.flow.series import FINE, PERIOD, PERIODS, SLOT_S, TALLY_KEYS, TIERS, SampleTimes, Series, Tally
+from penstock.flow.series import FINE, MINUTES, PERIOD, PERIODS, SLOT_S, TALLY_KEYS, TIERS, SampleTimes, Series, Tally
 from penstock.flow.work import Chore
 
 SERIES_MOST: Final = 10_000
@@ -356,6 +356,18 @@ def recent(queue: Queue, stats: StatsSampler, samples: int) -> Row:
     return {"seconds": STEPS_S[FINE], "messages": messages[first:], "closed": closed[first:]}
 
 
+def hour(queue: Queue, stats: StatsSampler) -> Row:
+    """Return the last hour of a queue by minutes, the oldest first: highest depths, and seconds of a closed gate."""
+    series = _of(queue, stats)
+    closed = [round(value / 1000, 1) for value in series.values(CLOSED_MS, MINUTES)]
+    return {"messages": series.values(CLOSED_MS + 1, MINUTES), "closed_s": closed}
+
+
+def ended(stats: StatsSampler) -> int:
+    """Return when the last entries of all tiers ended: milliseconds since 1970."""
+    return round((stats.times.now + stats.broker.wall_offset) * 1000)
+
+
 def of_sum(counted: Sum | None, stats: StatsSampler, tier: int) -> Row:
     """Return a tier of the history of a virtual host or of the node; None means that no pass has visited it."""
     series = None if counted is None else counted.series
@@ -379,11 +391,10 @@ def _without(stats: StatsSampler, counts: list[int], counters: int) -> Series:
 
 def _tier(series: Series, stats: StatsSampler, tier: int, keys: tuple[str, ...], closed: int) -> Row:
     """Return the entries of a tier, the oldest first; rates are by the second, `closed` is a fraction of time."""
-    times = series.times
     seconds = _seconds(series, tier)
     row: Row = {
         "seconds": STEPS_S[tier],
-        "end": round((times.now + stats.broker.wall_offset) * 1000),
+        "end": ended(stats),
         "publish": _rates(series, [0], tier, seconds),
         "deliver_get": _rates(series, [keys.index(key) for key in DELIVERIES], tier, seconds),
     }

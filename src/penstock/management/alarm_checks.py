@@ -18,6 +18,7 @@ from penstock.core.gates.operator import ADDRESS, QUEUE, USER, VHOST
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.table import SettingsTable
 from penstock.describe.gate import text_of
+from penstock.describe.queue_state import FORECAST_S
 from penstock.describe.table import field_at
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
@@ -32,12 +33,15 @@ from penstock.management.alarms import (
     HELD,
     LOOP,
     MEMORY,
+    MEMORY_LOW,
     OLDEST,
     RECENT_S,
     STORE,
     Alarms,
 )
 from penstock.management.node import Node
+from penstock.management.outlook import BROKER as BROKER_NOUN
+from penstock.management.outlook import BYTES, NOW, SECONDS, Outlook, Trends, outlook_of
 from penstock.management.why import advice
 from penstock.settings.table import ALARM_DEFAULTS, ALARM_GATE_CLOSED_S, BROKER, BY_NAME, SettingValue
 from penstock.texts import counted
@@ -141,6 +145,7 @@ class AlarmChecks(Chore):
         self.node = node
         self.alarms = alarms
         self._thresholds = AlarmThresholds(node.broker.table)
+        self._trends = Trends()
         self._running: bool = False
         self._vhosts: list[str] = []
         self._gates: list[GateOf] = []
@@ -199,10 +204,9 @@ class AlarmChecks(Chore):
         broker = self.node.broker
         self._thresholds = AlarmThresholds(broker.table)
         self.alarms.begin_round()
+        self._trends.begin_round()
         self._check_disk()
-        memory = broker.gates.memory
-        if memory is not None and not memory.gate.open:
-            self.alarms.find(MEMORY, "", "memory", text_of(memory.gate).reason(memory.gate, broker.now))
+        self._check_memory()
         self._check_certificates()
         self._check_cursors()
         self._check_refusals()
@@ -225,20 +229,47 @@ class AlarmChecks(Chore):
             if not gate.open:
                 kind = STORE if gate is disk.fault.gate else DISK_FULL
                 vhost = text_of(gate).vhost(gate) or ""
-                self.alarms.find(kind, vhost, _subject_of(gate), text_of(gate).reason(gate, broker.now))
+                reason = text_of(gate).reason(gate, broker.now)
+                self.alarms.find(kind, vhost, _subject_of(gate), reason, outlook=Outlook(hurts_in_s=NOW))
         unwritten: i64 = 0 if disk.backlog is None else disk.backlog.unwritten()
         room = disk.room
         if room is not None and room.gate.open and disk.free != UNLIMITED:
             left = disk.free - disk.needed - unwritten - room.recheck_at()
-            if left < self._thresholds.disk_low(room.total):
+            hurts_in_s = self._trends.reaches_in_s("free", -int(left), int(left), broker.now)
+            if left < self._thresholds.disk_low(room.total) or is_soon(hurts_in_s):
                 text = f"the disk has {int(left):,} bytes left until publishers wait for min-disk-free"
-                self.alarms.find(DISK_LOW, "", _subject_of(room.gate), text)
+                outlook = Outlook(BROKER_NOUN, "", hurts_in_s, int(left), BYTES)
+                self.alarms.find(DISK_LOW, "", _subject_of(room.gate), text, outlook=outlook)
         quotas: list[QuotaGate | None] = [disk.quota, *[usage.quota for usage in disk.vhosts.values()]]
         for quota in quotas:
-            if quota is not None and quota.gate.open and quota.bytes > quota.underfull:
+            if quota is None or not quota.gate.open:
+                continue
+            over = int(quota.overfull - quota.bytes)
+            hurts_in_s = self._trends.reaches_in_s(f"quota {quota.vhost}", int(quota.bytes), over, broker.now)
+            if quota.bytes > quota.underfull or is_soon(hurts_in_s):
                 of = f" of vhost {quota.vhost}" if quota.vhost else ""
                 text = f"the store{of} has {int(quota.bytes):,} bytes; publishers wait above {int(quota.overfull):,}"
-                self.alarms.find(DISK_LOW, quota.vhost, _subject_of(quota.gate), text)
+                noun = "vhost" if quota.vhost else BROKER_NOUN
+                outlook = Outlook(noun, quota.vhost, hurts_in_s, over, BYTES)
+                self.alarms.find(DISK_LOW, quota.vhost, _subject_of(quota.gate), text, outlook=outlook)
+
+    def _check_memory(self) -> None:
+        now, memory = self.node.broker.now, self.node.broker.gates.memory
+        if memory is None:
+            return
+        if not memory.gate.open:
+            reason = text_of(memory.gate).reason(memory.gate, now)
+            self.alarms.find(MEMORY, "", "memory", reason, outlook=Outlook(hurts_in_s=NOW))
+            return
+        stop = memory.thresholds.stop.bytes
+        if stop == UNLIMITED:
+            return
+        left = int(stop - memory.bytes)
+        hurts_in_s = self._trends.reaches_in_s("memory", int(memory.bytes), left, now)
+        if is_soon(hurts_in_s):
+            text = f"messages fill {int(memory.bytes):,} bytes of memory; publishers wait above {int(stop):,}"
+            outlook = Outlook(BROKER_NOUN, "", hurts_in_s, left, BYTES)
+            self.alarms.find(MEMORY_LOW, "", "memory", text, outlook=outlook)
 
     def _check_certificates(self) -> None:
         broker = self.node.broker
@@ -249,13 +280,15 @@ class AlarmChecks(Chore):
                 day = datetime.fromtimestamp(ends, UTC).date().isoformat()
                 when = f"ends in {left / DAY_S:.0f} days, on {day}" if left > 0 else f"has ended on {day}"
                 text = f"certificate '{file}'{f' for {name}' if name else ''} {when}"
-                self.alarms.find(CERTIFICATE, "", f"certificate {name or file}", text)
+                outlook = Outlook("certificate", name or file, max(left, NOW), round(max(left, NOW)), SECONDS)
+                self.alarms.find(CERTIFICATE, "", f"certificate {name or file}", text, outlook=outlook)
 
     def _check_cursors(self) -> None:
         for cursor, queue, clause in self.node.control.ranges.behind():
             subject = f"cursor {cursor} of queue {queue.name}"
             action = f"start the reader of the cursor, or `penstock cursors delete {cursor}`"
-            self.alarms.find(CURSOR, queue.vhost, subject, f"{subject} is {clause}", action)
+            outlook = Outlook("cursor", cursor)
+            self.alarms.find(CURSOR, queue.vhost, subject, f"{subject} is {clause}", action, outlook)
 
     def _check_refusals(self) -> None:
         now = self.node.broker.now
@@ -265,7 +298,7 @@ class AlarmChecks(Chore):
                 continue
             were = "publish was" if refusals.count == 1 else "publishes were"
             text = f"{int(refusals.count):,} {were} refused at the hold deadline by {key[1]}"
-            self.alarms.find(HELD, key[0], key[1], text, advice(refusals.gate))
+            self.alarms.find(HELD, key[0], key[1], text, advice(refusals.gate), outlook_of(refusals.gate))
 
     def _check_loop(self) -> None:
         limit, late_s = self._thresholds.loop_s, self.alarms.late_s()
@@ -308,7 +341,7 @@ class AlarmChecks(Chore):
         vhost, name = words.vhost(gate) or vhost, words.name(gate)
         if not self.alarms.wants(GATE, vhost, name):
             return 1
-        self.alarms.find(GATE, vhost, name, words.reason(gate, now), advice(gate))
+        self.alarms.find(GATE, vhost, name, words.reason(gate, now), advice(gate), outlook_of(gate))
         return FOUND_WORK
 
     def _check_queues(self, most: i64) -> i64:
@@ -341,8 +374,13 @@ class AlarmChecks(Chore):
             return 1
         text = f"{subject}: the oldest of {counted(int(queue.waiting()), 'ready message')} is {age:,.0f} s old"
         action = f"`penstock why {queue.name}`; start consumers, or more of them"
-        self.alarms.find(OLDEST, queue.vhost, subject, text, action)
+        self.alarms.find(OLDEST, queue.vhost, subject, text, action, Outlook("queue", queue.name))
         return FOUND_WORK
+
+
+def is_soon(seconds: float | None) -> bool:
+    """Return whether a forecast needs a person before its time."""
+    return seconds is not None and seconds < FORECAST_S
 
 
 def _subject_of(gate: Gate) -> str:

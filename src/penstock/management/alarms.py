@@ -16,11 +16,13 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.connections.log_line import LogLine
 from penstock.core.broker import Broker
 from penstock.describe.gate import text_of
+from penstock.describe.queue_state import STOP, WARN
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.logs.ids import ALARM_CLEARED, ALARM_RAISED
+from penstock.management.outlook import UNKNOWN, Outlook
 
 CRITICAL: Final = "critical"
 """Severity of a condition that stops publishers of the whole broker."""
@@ -34,6 +36,8 @@ ALARMS_MOST: Final = 1000
 """Most raised alarms; further ones are counted."""
 REFUSING_MOST: Final = 1000
 """Most gates whose refusals at the hold deadline are counted; those of further gates raise no alarm."""
+OPERATOR: Final = "the operator, "
+"""Beginning of the subject of an operator's gate (`describe/gate.py`)."""
 RECENT_S: Final = 60.0
 """Seconds for which a refused publish, or a delay of the event loop, counts."""
 
@@ -59,11 +63,15 @@ DISK_FULL: Final[AlarmKind] = AlarmKind(
 )  # fmt: skip
 DISK_LOW: Final[AlarmKind] = AlarmKind(
     "disk-low", WARNING,
-    "a gate of the disk closes soon: less than `alarm-disk-low` is left, or a quota is above its underfull",
+    "a gate of the disk closes soon: below `alarm-disk-low`, above underfull, or within 10 minutes at its rate",
     "free space on the disk, or raise the limit",
 )  # fmt: skip
 MEMORY: Final[AlarmKind] = AlarmKind(
     "memory", CRITICAL, "the gate of the node's memory is closed",
+    "`penstock queues list --sort -bytes` shows the largest queues; consume faster, or raise memory-capacity",
+)  # fmt: skip
+MEMORY_LOW: Final[AlarmKind] = AlarmKind(
+    "memory-low", WARNING, "the gate of the node's memory closes within 10 minutes, if its rate stays as it is",
     "`penstock queues list --sort -bytes` shows the largest queues; consume faster, or raise memory-capacity",
 )  # fmt: skip
 CERTIFICATE: Final[AlarmKind] = AlarmKind(
@@ -92,7 +100,7 @@ LOOP: Final[AlarmKind] = AlarmKind(
     "look for a slow disk, too few cores, or a suspended machine; the log has PST-2010 and PST-2011",
 )  # fmt: skip
 KINDS: Final[tuple[AlarmKind, ...]] = (
-    STORE, DISK_FULL, MEMORY, DISK_LOW, CERTIFICATE, GATE, OLDEST, HELD, CURSOR, LOOP,
+    STORE, DISK_FULL, MEMORY, DISK_LOW, MEMORY_LOW, CERTIFICATE, GATE, OLDEST, HELD, CURSOR, LOOP,
 )  # fmt: skip
 """All kinds of alarms, the most urgent first."""
 
@@ -119,6 +127,13 @@ class Alarm:
         self.text: str = ""
         """Condition in one sentence, as found last."""
         self.action: str = kind.action
+        self.outlook: Outlook = UNKNOWN
+        """When it hurts and what it is about, as found last."""
+
+    def tone(self) -> str:
+        """Return `stop` while publishers of the broker, or those of an operator's gate, wait; otherwise `warn`."""
+        by_operator = self.kind is GATE and self.subject.startswith(OPERATOR)
+        return STOP if self.kind.severity == CRITICAL or by_operator else WARN
 
 
 class Refusals:
@@ -228,7 +243,15 @@ class Alarms:
         self._omitting += 1
         return False
 
-    def find(self, kind: AlarmKind, vhost: str, subject: str, text: str, action: str = "") -> None:
+    def find(
+        self,
+        kind: AlarmKind,
+        vhost: str,
+        subject: str,
+        text: str,
+        action: str = "",
+        outlook: Outlook = UNKNOWN,
+    ) -> None:
         """Record a condition that holds: raise its alarm, unless the alarm is raised already."""
         key = (kind.name, vhost, subject)
         alarm = self._raised.get(key)
@@ -242,6 +265,7 @@ class Alarms:
         alarm.round = self._round
         alarm.found_at = self.broker.now
         alarm.text = text
+        alarm.outlook = outlook
         if action:
             alarm.action = action
         if is_new:
@@ -281,6 +305,12 @@ class Alarms:
             "for_s": round(self.broker.now - alarm.since, 3),
             "text": alarm.text,
             "action": alarm.action,
+            "tone": alarm.tone(),
+            "noun": alarm.outlook.noun,
+            "name": alarm.outlook.name or None,
+            "hurts_in_s": None if alarm.outlook.hurts_in_s is None else round(alarm.outlook.hurts_in_s, 1),
+            "left": alarm.outlook.left,
+            "unit": alarm.outlook.unit or None,
         }
 
     def _report(self, change: str, key: Key, alarm: Alarm) -> None:

@@ -42,6 +42,8 @@ ENDS: Final[dict[str, str]] = {DONE: "is done", FAILED: "has failed", CANCELLED:
 """Words of sentences about final states."""
 KEPT_MOST: Final = 100
 """Most finished jobs that are kept; the oldest is forgotten."""
+SHOWN_MOST: Final = 20
+"""Most jobs of a strip of jobs, the newest."""
 RESULT_ROWS_MOST: Final = 50
 """Most items of each list in the result of a kept job; the others are counted."""
 VHOST: Final = "vhost"
@@ -143,6 +145,14 @@ class Job(WorkProgress):
         parts = [self.state, self.reason(), self.progress_words()]
         return f"{self.title()} is {'; '.join(part for part in parts if part)}"
 
+    def words(self) -> str:
+        """Return how far the job is, or how it ended, in a few words for a line of a page."""
+        if not self.final_state:
+            return "; ".join(part for part in (self.reason(), self.progress_words()) if part) or self.state
+        if self.error:
+            return self.error
+        return ENDS[self.final_state] if self.result is None else _closing(self.result) or ENDS[self.final_state]
+
     def concerns(self, subject: Subject) -> bool:
         """Return whether the job is about an object, or about the whole virtual host of the object."""
         return any(each.conflicts(subject) for each in self.subjects)
@@ -241,8 +251,26 @@ class Jobs:
             counts[job.state] += 1
         return counts
 
+    def shown(self, within_s: float) -> list[Job]:
+        """Return the jobs that are not done, and those that ended within some seconds, in the order of their numbers.
+
+        At most `SHOWN_MOST`, the newest.
+        """
+        since = self.broker.now - within_s
+        jobs = [job for job in self.all() if job.ended_at is None or job.ended_at >= since]
+        return jobs[-SHOWN_MOST:]
+
+    def _per_second(self, job: Job) -> float | None:
+        """Return the units done a second since the start; None before, or without units."""
+        if job.started_at is None or job.all == UNKNOWN:
+            return None
+        seconds = (self.broker.now if job.ended_at is None else job.ended_at) - job.started_at
+        return float(job.done) / seconds if seconds > 0.0 else None
+
     def row(self, job: Job) -> Row:
         """Return a job as plain data."""
+        rate = self._per_second(job)
+        left_s = float(job.all - job.done) / rate if rate and not job.final_state else None
         first = job.subjects[0] if job.subjects else None
         return {
             "id": job.number,
@@ -251,6 +279,9 @@ class Jobs:
             "name": None if first is None else first.name or None,
             "vhost": None if first is None else first.vhost or None,
             "subject": None if first is None else first.title(),
+            "subjects": [
+                {"noun": each.noun, "name": each.name or None, "vhost": each.vhost or None} for each in job.subjects
+            ],
             "user": job.user,
             "asker": job.asker,
             "asked_at": self._milliseconds(job.asked_at),
@@ -263,6 +294,10 @@ class Jobs:
             "done": int(job.done),
             "all": None if job.all == UNKNOWN else int(job.all),
             "unit": job.unit or None,
+            "rate": None if rate is None else round(rate, 1),
+            "left_s": None if left_s is None else round(max(left_s, 0.0), 1),
+            "ended_s_ago": None if job.ended_at is None else round(self.broker.now - job.ended_at, 1),
+            "sentence": job.words(),
             "result": job.result,
             "error": job.error or None,
         }
@@ -302,6 +337,31 @@ class Jobs:
         if job.on_end is not None:
             on_end, job.on_end = job.on_end, None
             on_end()
+
+
+COUNTED: Final[tuple[str, ...]] = ("moved", "copied", "redriven", "deleted")
+"""Names of the count in the result of a job that handles messages."""
+
+
+def _closing(result: Row) -> str:
+    """Return the result of a job in one sentence: what was done, what was left, and why; "" for another result."""
+    for name in COUNTED:
+        done, left, why = result.get(name), result.get("left"), result.get("why")
+        if isinstance(done, int):
+            first = why[0] if isinstance(why, list) and why else None
+            reason = f": {first['reason']}" if isinstance(first, dict) else ""
+            return f"{done:,} {name}" + (f", {left:,} left{reason}" if isinstance(left, int) and left else "")
+    made, changed, skipped = result.get("made"), result.get("changed"), result.get("skipped")
+    if not isinstance(made, dict) or not isinstance(changed, dict):
+        return ""
+    parts = [f"{sum(made.values()):,} created"]
+    if any(changed.values()):
+        parts.append(f"{sum(changed.values()):,} changed")
+    if isinstance(skipped, list) and skipped:
+        more = result.get("more")
+        omitted = more.get("skipped") if isinstance(more, dict) else None
+        parts.append(f"{len(skipped) + (omitted if isinstance(omitted, int) else 0):,} left out")
+    return ", ".join(parts)
 
 
 def _fields(job: Job) -> dict[str, object]:

@@ -41,7 +41,8 @@ from penstock.flow.wait import Wait, Waits
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, VHOST, Operation, Route, Waiting
 from penstock.operations.body_reads import part_of_body
-from penstock.operations.selectors import selector_of
+from penstock.operations.message_filter import FIELDS as CHOICES
+from penstock.operations.message_filter import chosen_messages
 from penstock.settings.kind import COUNT, Kind, whole
 
 LIMIT_DEFAULT: Final = 100
@@ -439,20 +440,20 @@ def _lines(queue: Queue) -> list[IndexedReadyQueue]:
 # The operation
 
 
-FIELDS: Final[tuple[str, ...]] = ("queue", "filter", "limit", "from", "truncate", "skip")
+FIELDS: Final[tuple[str, ...]] = ("queue", *CHOICES, "limit", "from", "truncate", "skip")
 
 
 def browse(node: Node, request: ControlRequest) -> Waiting:
-    """Return a page of the messages of a queue: {queue, filter, limit, from, truncate, skip}.
+    """Return a page of the messages of a queue, as `FIELDS` say.
 
     `filter` is a selector, `from` a position, `truncate` the most bytes of a body, which begins after `skip` bytes. So
-    a body of any size is read in pieces. Raises NotFound (404),
-    InvalidField (406) for a text that is no selector.
+    a body of any size is read in pieces. Raises NotFound (404), InvalidField (406) for a text that is no selector,
+    PreconditionFailed (406) for another condition that is invalid.
     """
     name = request.text("queue")
     check_read_queue(request.access, name)
     queue = request.vhost.queue(name, request.connection)
-    filter = MessageFilter(node.broker.formats, selector_of(node, request))
+    filter = chosen_messages(node, request)
     limit = _whole(request, "limit", LIMIT_DEFAULT, AT_LEAST_ONE)
     start = _whole(request, "from", 0, COUNT)
     skip = _whole(request, "skip", 0, COUNT)
@@ -492,6 +493,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               asks=VHOST, routes=(
         Route("GET /penstock/queues/{vhost}/{name}/messages", "Browse messages of a queue without taking them: ready, "
               "unacknowledged and on the disk. `next` is the position of the next page.", tag=MANAGEMENT,
-              query=("filter", "limit", "from", "truncate", "skip"), read=_of_path),
+              query=("filter", "key", "body", "reason", "limit", "from", "truncate", "skip"), many=("header",),
+              read=_of_path),
     )),
 )  # fmt: skip

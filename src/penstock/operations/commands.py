@@ -186,6 +186,9 @@ def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
 _COUNT: Final = Field("count", "Take at most N messages, the first ones.", COUNT, metavar="N")
 _FILTER: Final = Field("filter", "Take messages that this selector matches, such as \"kind = 'bill'\".",
                        metavar="SELECTOR")  # fmt: skip
+_KEY: Final = Field("key", "Take messages with this routing key; * stands for any text.", metavar="KEY")
+_REASON: Final = Field("reason", "Take dead letters that died for this reason, such as rejected.", metavar="REASON")
+_RATE: Final = Field("rate", "Pass at most N messages a second.", COUNT, metavar="N")
 _SOURCE: Final = Field("queue", metavar="SOURCE", names="queues")
 _INTO: Final = Field("target", metavar="[TARGET]", required=False, names="queues")
 _TO: Final = Field("to", "Publish the messages to an exchange, instead of TARGET.", metavar="EXCHANGE/KEY")
@@ -224,9 +227,15 @@ def transferred(participle: str) -> Says:
     return sentences
 
 
+def _deleted_messages(given: Given, answer: Answer) -> Iterable[str]:
+    if given["detach"]:
+        return [job_started(answer)]
+    return [f"{counted(answer['deleted'], 'message')} of queue {answer['queue']} deleted"]
+
+
 def _transfer(verb: str, participle: str, text: str, *fields: Field) -> Command:
     return Command(
-        f"queues {verb}", f"queue.{verb}", text, (_SOURCE, *fields, _COUNT, _FILTER, DETACH),
+        f"queues {verb}", f"queue.{verb}", text, (_SOURCE, *fields, _COUNT, _FILTER, _RATE, DETACH),
         transferred(participle), _transferring(verb),
     )  # fmt: skip
 
@@ -605,6 +614,15 @@ def _limited(given: Given, answer: Answer) -> Iterable[str]:
 _LIMITED: Final = (Field("scope", choices=("user", "vhost")), Field("name", names="scope"))
 _DELAYED: Final[tuple[Field, ...]] = (Field("queue", names="queues"), Field("id", metavar="ID|all"))
 DELAYED: Final = (
+    Command(
+        "messages delete",
+        "messages.delete",
+        "Delete the ready messages of QUEUE that a condition chooses, without dead letters.\n\nFor example: penstock "
+        "messages delete orders.dead --reason expired",
+        (Field("queue", names="queues"), _COUNT, _FILTER, _KEY, _REASON, DETACH),
+        _deleted_messages,
+        lambda given: ("messages.delete", {name: value for name, value in given.items() if value}),
+    ),
     Command(
         "messages send-now",
         "message.send-now",

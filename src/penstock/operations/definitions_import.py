@@ -24,7 +24,9 @@ from penstock.management.jobs import DEFINITIONS, Subject
 from penstock.management.node import Node
 from penstock.management.operation import BY_EVERYWHERE, Operation, Route
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
+from penstock.operations.definitions_kinds import CHANGED as CHANGED_ENTRY
 from penstock.operations.definitions_kinds import (
+    CREATED,
     ENTRY_WORK,
     REFUSED,
     SKIPPED,
@@ -66,6 +68,12 @@ LOST: Final[dict[str, str]] = {
     "alternate-exchange": "what reaches no queue is lost",
 }
 """Keys that name an exchange without which an entry can still be made, and the function that is lost then."""
+
+
+NO_EFFECT: Final = "without effect"
+"""Verdict on an entry of which at least one key has no effect here."""
+VERDICTS: Final[tuple[str, ...]] = (REFUSED, NO_EFFECT, CHANGED_ENTRY, CREATED)
+"""Verdicts on entries in a dry run, in the order of its answer."""
 
 
 class Unwanted(PreconditionFailed):
@@ -268,7 +276,7 @@ class Import:
         difference = kind.difference(entry, SKIPPED)
         difference.reason = reason
         self._missing.add(difference.subject)
-        self._skipped.append(_shape(kind.name, difference, self.defined.line(entry)))
+        self._skipped.append(self._entry_shape(kind, entry, difference))
         return difference
 
     def _skip_invalid(self, invalid: InvalidEntry) -> Row:
@@ -300,17 +308,27 @@ class Import:
                 else:
                     work.done += SHAPE_WORK
                     yield
-                    differences.append(
-                        _shape(kind.name, self._outcomes.get(difference.subject, difference), self.defined.line(entry))
-                    )
+                    outcome = self._outcomes.get(difference.subject, difference)
+                    differences.append(self._entry_shape(kind, entry, outcome))
         yield from self._note_dangling()
+        counts = dict.fromkeys(VERDICTS, 0)
+        for row in differences:
+            counts[str(row["verdict"])] += 1
         return {
-            "differences": differences,
+            "differences": sorted(differences, key=lambda row: VERDICTS.index(str(row["verdict"]))),
+            "counts": {**counts, "as it is": sum(unchanged.values())},
             "unchanged": unchanged,
             "not_imported": dict(self.defined.read_over),
             "overflow": list(self.made.overflow),
             "notes": self._notes(),
         }
+
+    def _entry_shape(self, kind: DefinitionKind, entry: Entry, difference: Difference) -> Row:
+        name = entry.text(kind.row.section.named_by)
+        if entry.section == "bindings":
+            name = f"{entry.text('source')} → {entry.text('destination')}"
+        named: Row = {"name": name or None, "vhost": entry.text("vhost") or None}
+        return {**_shape(kind.name, difference, self.defined.line(entry)), **named}
 
     def _compared(self, kind: DefinitionKind, entry: Entry, planned: Planned) -> Difference:
         try:
@@ -455,8 +473,17 @@ def named_exchanges(entry: Entry) -> list[tuple[str, str]]:
     return exchanges
 
 
+def verdict_of(difference: Difference) -> str:
+    """Return what becomes of an entry, as one of `VERDICTS`; a refused entry that is skipped was refused."""
+    if difference.change in (REFUSED, SKIPPED):
+        return REFUSED
+    return NO_EFFECT if difference.note else difference.change
+
+
 def _shape(kind: str, difference: Difference, line: int) -> Row:
     row: Row = {"line": line, "kind": kind, "subject": difference.subject, "change": difference.change}
+    row["name"] = row["vhost"] = None
+    row["verdict"] = verdict_of(difference)
     if difference.details:
         row["details"] = [{"key": key, "from": before, "to": after} for key, before, after in difference.details]
     if difference.reason:

@@ -12,13 +12,14 @@ from penstock.connections.authorization import check_tag
 from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import NotFound, PreconditionFailed
+from penstock.flow.timers import NEVER
 from penstock.flow.work import Steps
 from penstock.management.jobs import KEPT_MOST, STATES, Job, Subject
 from penstock.management.node import Node
 from penstock.management.operation import ALL, Operation, Route, looking, rows_steps
 from penstock.management.why import SAID_MOST, SUBJECTS, first_lines
 from penstock.operations import joins
-from penstock.settings.kind import INVALID, Choices
+from penstock.settings.kind import COUNT, INVALID, Choices
 from penstock.texts import worded
 
 
@@ -53,8 +54,24 @@ def _rows(node: Node, request: ControlRequest) -> Steps[list[Row]]:
     state: object = None if given is None else STATE.parse(given, True)
     if state is INVALID:
         raise PreconditionFailed(STATE.fault("'state'", given))
-    jobs = [job for job in node.jobs.all() if _is_seen(request, job) and state in (None, job.state)]
+    since = node.broker.now - _within(request)
+    jobs = [
+        job
+        for job in node.jobs.all()
+        if _is_seen(request, job) and state in (None, job.state) and (job.ended_at is None or job.ended_at >= since)
+    ]
     return rows_steps(node, jobs, lambda job: {**node.jobs.row(job), "result": None})
+
+
+def _within(request: ControlRequest) -> float:
+    """Return the seconds within which listed jobs have ended. Raises PreconditionFailed (406)."""
+    given = request.fields.get("within")
+    if given is None:
+        return NEVER
+    found: object = COUNT.parse(given)
+    if not isinstance(found, int):
+        raise PreconditionFailed(COUNT.fault("'within'", given))
+    return float(found)
 
 
 def sentences(node: Node, request: ControlRequest) -> list[str]:
@@ -93,7 +110,7 @@ def _before(node: Node, request: ControlRequest) -> Row:
 
 ONE: Final = "/penstock/jobs/{id}"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("job.list", list_jobs, ("state",), tag=MANAGEMENT, asks=ALL, join=joins.JOBS),
+    looking("job.list", list_jobs, ("state", "within"), tag=MANAGEMENT, asks=ALL, join=joins.JOBS),
     looking("job.show", show_job, ("id",), tag=MANAGEMENT, asks=ALL, join=joins.FIRST, routes=(
         Route(f"GET {ONE}", "Show a job: its subject, state, progress, and its result or error."),
     )),
@@ -102,6 +119,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     )),
     looking("", _rows, tag=MANAGEMENT, asks=ALL, join=joins.JOBS, routes=(
         Route("GET /penstock/jobs", f"List jobs: those that are not done, and the last {KEPT_MOST} finished ones. "
-              "`state` lists those of one state.", query=("state",)),
+              "`state` lists those of one state, `within` of the finished ones those of so many seconds.",
+              query=("state", "within")),
     )),
 )  # fmt: skip

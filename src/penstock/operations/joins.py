@@ -16,6 +16,7 @@ from typing import Final
 from penstock.describe.conditions import Key, key_of
 from penstock.describe.list_kinds import ListKind
 from penstock.describe.lists import COLUMNS_MOST, PAGE_DEFAULT, PAGE_MOST
+from penstock.describe.queue_groups import GROUP_COLUMN
 from penstock.describe.session import CONNECTIONS_SHOWN
 from penstock.describe.table import SPREAD, Row, field_at
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
@@ -195,6 +196,37 @@ def _newest_first_sum(lists: list[list[object]]) -> list[object]:
 HISTORY: Final[Join] = Join(_same, _history)
 
 
+def _hours(asked: Asked, answers: list[Answered]) -> Answer:
+    rows = _rows_of(answers)
+    return {**rows[0], "hours": _concatenated(rows, "hours")} if rows else None
+
+
+HOURS: Final[Join] = Join(_same, _hours)
+
+
+FOUND_MOST: Final = 8
+"""Most names of each noun that a search answers."""
+
+
+def _found(asked: Asked, answers: list[Answered]) -> Answer:
+    """Return the names that begin with the text before others, noun by noun; users are in each broker."""
+    rows = _rows_of(answers)
+    if not rows:
+        return None
+    text, every = str(asked.fields.get("q")).lower(), _distinct(_rows_at(rows, "found"))
+    counts = [row["searched"] for row in rows if isinstance(row["searched"], dict)]
+    searched = {noun: (max if noun == "user" else sum)([each[noun] for each in counts if noun in each])
+                for noun in counts[0]}  # fmt: skip
+    found: list[object] = []
+    for noun in searched:
+        its = [row for row in every if isinstance(row, dict) and row["noun"] == noun]
+        found += sorted(its, key=lambda row: not str(row["matched"]).lower().startswith(text))[:FOUND_MOST]
+    return {"found": found, "searched": searched}
+
+
+FOUND: Final[Join] = Join(_same, _found)
+
+
 # Lists
 
 
@@ -210,12 +242,15 @@ class _Wanted:
         self.columns = _texts(fields, "columns")
         self.orders = [(each.removeprefix("-"), each.startswith("-")) for each in _texts(fields, "sort")]
         self.reverse = fields.get("reverse") is True
+        if fields.get("groups") is True:
+            self.orders.insert(0, (GROUP_COLUMN, self.reverse))
         self.page = _amount(fields, "page", 0)
         self.page_size = _amount(fields, "page_size", PAGE_DEFAULT)
         self.whole = fields.get("whole") is True
         self.after = _amount(fields, "after", 0)
         self.count = max(min(_amount(fields, "count", PAGE_MOST), PAGE_MOST), 1)
-        chosen = bool(self.orders or self.reverse or fields.get("named") or _texts(fields, "filters"))
+        named = fields.get("named") or fields.get("state") or _texts(fields, "filters")
+        chosen = bool(self.orders or self.reverse or named)
         self.backwards = self.reverse and not self.orders and not kind.by_name
         """True for the reverse of the order in which objects are found."""
         self.by_name = kind.by_name and bool(chosen or self.whole or self.page)
@@ -335,6 +370,7 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
         size = wanted.page_size
         filtered = count(heads, "filtered_count")
         shown = rows[(wanted.page - 1) * size : wanted.page * size]
+        own = [each["penstock"] for each in heads if "penstock" in each]
         return {
             "filtered_count": filtered,
             "item_count": len(shown),
@@ -342,6 +378,7 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
             "page_count": max((filtered + size - 1) // size, 1),
             "page_size": size,
             "total_count": count(heads, "total_count"),
+            **({"penstock": _sum(own)} if own else {}),
             "items": wanted.cut(shown),
         }
     last = wanted.after + wanted.count

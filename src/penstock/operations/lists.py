@@ -46,6 +46,7 @@ from penstock.describe.lists import (
     PagedList,
     QueueOrder,
     Rows,
+    Search,
     chosen_steps,
     collected_steps,
     first_steps,
@@ -53,6 +54,8 @@ from penstock.describe.lists import (
     sorted_steps,
 )
 from penstock.describe.message_stats import SampleRange, SampleRanges
+from penstock.describe.queue_groups import GROUP_COLUMN, GroupCounts, GroupOrder, is_in
+from penstock.describe.queue_state import CHOICES, group_of, has_dead_letters
 from penstock.describe.table import Reading, Row, reading
 from penstock.errors import AccessRefused, ConfigError, PreconditionFailed
 from penstock.flow.level import UNLIMITED
@@ -79,7 +82,7 @@ from penstock.texts import nearest, worded
 
 FIELDS: Final[tuple[str, ...]] = (
     *("kind", "after", "count", "everywhere", "columns", "sort", "reverse"),
-    *("named", "regex", "filters", "page", "page_size", "rates", "lengths"),
+    *("named", "regex", "filters", "page", "page_size", "rates", "lengths", "state", "groups"),
 )
 """Fields of a request for a list."""
 COLUMN_CHARACTERS: Final = 128
@@ -92,6 +95,8 @@ CONDITIONS_MOST: Final = 32
 """Most columns to sort by, and most conditions: each is a pass through all items."""
 SEARCH_UNITS: Final = LOOKED_AT_ONCE // 2
 """Units of work to search so many names for a text."""
+GROUP_WORK: Final = 3
+"""Units of work to find the group of a queue."""
 EXPRESSION_WORK: Final = 40
 """Units of work to match a name with an expression: RE2 takes up to half a millisecond."""
 OPTIONAL: Final[tuple[str, ...]] = ("policy", "operator_policy", "effective_policy_definition", "backing_queue_status")
@@ -135,16 +140,20 @@ class ListQuery(NamedTuple):
     joined: bool
     """True if several brokers are asked for the list: this one answers with all that may be shown of the first items.
     """
+    state: str
+    """Choice of queues by their state; "" for all."""
+    grouped: bool
+    """True for queues in the order of their groups first, with the number of queues in each."""
 
     def is_plain(self) -> bool:
         """Return whether the list is in the order in which its objects are found, and has all of them."""
         ordered = self.orders or self.reverse or (self.kind.by_name and (self.whole or self.page))
-        return not (ordered or self.name or self.conditions)
+        return not (ordered or self.name or self.conditions or self.state)
 
     def title(self) -> str:
         """Return what the list is of, for its next page."""
         where = "" if self.vhost is None else self.vhost.name
-        chosen = (self.name, self.expression is not None, self.conditions)
+        chosen = (self.name, self.expression is not None, self.conditions, self.state)
         return f"list {self.kind.name} {where!r} {self.orders} {self.reverse} {chosen}"
 
 
@@ -158,6 +167,7 @@ def list_query(node: Node, request: ControlRequest, kind: ListKind) -> ListQuery
         _check_length(name, "named")
     size = request.amount("page_size", PAGE_DEFAULT)
     joined = fields.get(JOINED) is True
+    state, grouped = _state(request, kind, page)
     most = ALL_AT_ONCE if joined else PAGE_MOST
     if not 1 <= size <= most:
         raise PreconditionFailed(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
@@ -166,7 +176,7 @@ def list_query(node: Node, request: ControlRequest, kind: ListKind) -> ListQuery
         None if everywhere else request.vhost,
         whole,
         _columns(request, joined),
-        _orders(request),
+        (Order(GROUP_COLUMN, request.flag("reverse")), *_orders(request)) if grouped else _orders(request),
         request.flag("reverse"),
         name,
         PolicyPattern(name, True) if name and request.flag("regex") else None,
@@ -177,7 +187,26 @@ def list_query(node: Node, request: ControlRequest, kind: ListKind) -> ListQuery
         max(min(request.amount("count", PAGE_MOST), most), 1),
         sample_ranges(node, request),
         joined,
+        state,
+        grouped,
     )
+
+
+def _state(request: ControlRequest, kind: ListKind, page: int) -> tuple[str, bool]:
+    """Return the choice of queues by their state, and whether they are in groups.
+
+    Raises PreconditionFailed (406) for an unknown choice, and for lists that have no groups.
+    """
+    given, grouped = request.fields.get("state"), request.flag("groups")
+    if given is None and not grouped:
+        return "", False
+    if kind.name != QUEUES.name:
+        raise PreconditionFailed(f"'state' and 'groups' choose queues: a list of {kind.name} has no groups")
+    if grouped and not page:
+        raise PreconditionFailed("'groups' counts the queues of a page: give 'page' too")
+    if given is not None and given not in CHOICES:
+        raise PreconditionFailed(f"'state' must be one of {', '.join(CHOICES)}, not {worded(given)}")
+    return ("" if given is None else str(given)), grouped
 
 
 def _columns(request: ControlRequest, joined: bool) -> tuple[str, ...]:
@@ -310,17 +339,7 @@ def found_steps(node: Node, request: ControlRequest, query: ListQuery, grouped: 
         yield from _checked_steps(node, request, query)
     rows = Rows(node, query.kind, query.ranges, query.columns)
     if query.page:
-        first = None if grouped is not None else _first_search(request, query)
-        if first is not None:
-            hosts = seen_vhosts(node, request.access.rules) if query.vhost is None else [query.vhost]
-            items = yield from first_steps(node, hosts, first)
-            found = Found(rows, items[(query.page - 1) * query.page_size :], first.total, first.filtered)
-        else:
-            items, total = yield from _chosen_steps(node, request, query, grouped)
-            shown = items[(query.page - 1) * query.page_size : query.page * query.page_size]
-            found = Found(rows, shown, total, len(items))
-        found.page, found.page_size = query.page, query.page_size
-        return found
+        return (yield from _page_steps(node, request, query, grouped, rows))
     if query.whole:
         items, total = yield from _chosen_steps(node, request, query, grouped)
         return Found(rows, items, total, len(items))
@@ -340,22 +359,57 @@ def found_steps(node: Node, request: ControlRequest, query: ListQuery, grouped: 
     return Found(rows, shown, len(shown), len(shown), following)
 
 
-def _first_search(request: ControlRequest, query: ListQuery) -> QueueOrder | None:
+def _page_steps(
+    node: Node, request: ControlRequest, query: ListQuery, grouped: Groups | None, rows: Rows
+) -> Steps[Found]:
+    """Return a page that has a number."""
+    first = None if grouped is not None else _first_search(request, query)
+    counts: GroupCounts | None = None
+    if first is not None:
+        hosts = seen_vhosts(node, request.access.rules) if query.vhost is None else [query.vhost]
+        items = yield from first_steps(node, hosts, first)
+        found = Found(rows, items[(query.page - 1) * query.page_size :], first.total, first.filtered)
+        if query.grouped and isinstance(first, GroupOrder):
+            counts = first.counts
+    else:
+        counts = GroupCounts() if query.grouped else None
+        items, total = yield from _chosen_steps(node, request, query, grouped, counts)
+        shown = items[(query.page - 1) * query.page_size : query.page * query.page_size]
+        found = Found(rows, shown, total, len(items))
+    found.page, found.page_size = query.page, query.page_size
+    found.own = {} if counts is None else {"groups": counts.row()}
+    return found
+
+
+def _first_search(request: ControlRequest, query: ListQuery) -> Search | None:
     """Return the search for one of the first pages of queues; None if it needs all of them, or another order."""
-    by_name = not query.orders or query.orders[0].column == "name"
-    number = None if by_name else QUEUES.table.number(query.orders[0].column)
+    orders = query.orders[1:] if query.grouped else query.orders
+    by_name = not orders or orders[0].column == "name"
+    number = None if by_name else QUEUES.table.number(orders[0].column)
     last = query.page * query.page_size
-    one = len(query.orders) <= 1 and query.expression is None and not query.conditions
+    one = len(orders) <= 1 and query.expression is None and not query.conditions
     if query.kind.name != QUEUES.name or not one or last > FIRST_MOST or not (by_name or number is not None):
         return None
-    descending = bool(query.orders) and query.orders[0].descending
-    return QueueOrder(number, descending != query.reverse, last, query.name.lower(), request.connection)
+    descending = (bool(orders) and orders[0].descending) != query.reverse
+    wanted = query.name.lower()
+    if not query.grouped and not query.state:
+        return QueueOrder(number, descending, last, wanted, request.connection)
+    if not query.grouped or (by_name and descending):
+        return None
+    return GroupOrder(number, descending, last, query.state, wanted, request.connection)
 
 
 def _chosen_steps(
-    node: Node, request: ControlRequest, query: ListQuery, grouped: Groups | None
+    node: Node,
+    request: ControlRequest,
+    query: ListQuery,
+    grouped: Groups | None,
+    counts: GroupCounts | None = None,
 ) -> Steps[tuple[list[Item], int]]:
-    """Return the items of a list in its order, and how many there were before some were chosen."""
+    """Return the items of a list in its order, and how many there were before some were chosen.
+
+    `counts` are the numbers of queues by group, to which those with the wanted names are added.
+    """
     work, access = node.broker.work, request.access
     if grouped is None:
         items = yield from collected_steps(node, query.kind, query.vhost)
@@ -368,11 +422,27 @@ def _chosen_steps(
     total = len(items)
     if query.name:
         items = yield from _named_steps(node, query, items)
+    if query.state or counts is not None:
+        items = yield from _grouped_steps(node, query, items, counts)
     for condition in query.conditions:
         items = yield from _held_steps(node, query, items, condition)
     if not query.is_plain():
         items = yield from _ordered_steps(node, query, items)
     return items, total
+
+
+def _grouped_steps(node: Node, query: ListQuery, items: list[Item], counts: GroupCounts | None) -> Steps[list[Item]]:
+    """Return the queues of the wanted state, and count all by group."""
+    broker, state = node.broker, query.state
+
+    def is_chosen(item: Item) -> bool:
+        queue = item.subject
+        assert isinstance(queue, Queue)
+        if counts is not None:
+            counts.add(group_of(queue, broker), has_dead_letters(queue))
+        return not state or is_in(state, queue, broker)
+
+    return (yield from chosen_steps(broker.work, items, is_chosen, GROUP_WORK * LOOKED_AT_ONCE))
 
 
 def _named_steps(node: Node, query: ListQuery, items: list[Item]) -> Steps[list[Item]]:
@@ -453,7 +523,7 @@ def answer_list(node: Node, request: ControlRequest) -> Steps[Answer]:
         if node.broker.work.spend(work_of(item)):
             yield
     answer: Row = {"items": items, "next": found.following}
-    return {**found.numbers(), "items": items} if found.page else answer
+    return {**found.head(), "items": items} if found.page else answer
 
 
 Grouped = Callable[[Node, ControlRequest], "Groups | None"]

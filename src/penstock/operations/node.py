@@ -7,12 +7,13 @@ from typing import Final
 
 from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.connections.control_request import ControlRequest
-from penstock.describe.stats_sampler import STEPS_S, of_queue, of_sum
+from penstock.describe.list_kinds import seen_vhosts
+from penstock.describe.stats_sampler import STEPS_S, ended, hour, of_queue, of_sum
 from penstock.describe.table import API_VERSION, Row, field_at
 from penstock.describe.vhost import churn, exchange_types, totals_steps
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
-from penstock.flow.series import SLOT_S, TIERS
+from penstock.flow.series import MINUTES, SLOT_S, TIERS
 from penstock.flow.wait import Waits
 from penstock.flow.work import LOOKING_SHARE, Steps
 from penstock.management.node import Node
@@ -20,6 +21,7 @@ from penstock.management.operation import ALL, CATALOGUE, NODE, OBJECT, Answer, 
 from penstock.operations import joins
 from penstock.operations.lists import sample_ranges
 from penstock.operations.parameters import cluster_name_of
+from penstock.texts import worded
 
 PLUGINS: Final[tuple[str, ...]] = ("rabbitmq_management", "rabbitmq_prometheus")
 """RabbitMQ's names of plugins whose features Penstock always has."""
@@ -190,6 +192,35 @@ def _tiers(request: ControlRequest) -> list[int]:
     return tiers
 
 
+HOURS_MOST: Final = 50
+"""Most queues of one answer: those of a page that a person sees."""
+HOUR_WORK: Final = 25
+"""Units of work to read the hour of a queue."""
+
+
+def _hours(node: Node, request: ControlRequest) -> Steps[Answer]:
+    """Answer the last hour of named queues: {queues: [[vhost, name], ...]}.
+
+    Queues that do not exist, or that the user may not see, are left out. Raises PreconditionFailed (406).
+    """
+    given = request.fields.get("queues")
+    if not isinstance(given, list) or len(given) > HOURS_MOST:
+        found = f"{len(given):,} entries" if isinstance(given, list) else worded(given)
+        raise PreconditionFailed(f"'queues' must be a list of at most {HOURS_MOST} queues, not {found}")
+    seen = {vhost.name: vhost for vhost in seen_vhosts(node, request.access.rules)}
+    hours: list[Row] = []
+    for each in given:
+        if not isinstance(each, list) or len(each) != 2 or not all(isinstance(part, str) for part in each):
+            raise PreconditionFailed(f"a queue in 'queues' must be [vhost, name], not {worded(each)}")
+        vhost = seen.get(str(each[0]))
+        queue = None if vhost is None else vhost.queues.get(str(each[1]))
+        if queue is not None:
+            hours.append({"vhost": queue.vhost, "name": queue.name, **hour(queue, node.stats)})
+            if node.broker.work.spend(HOUR_WORK):
+                yield
+    return {"seconds": STEPS_S[MINUTES], "end": ended(node.stats), "hours": hours}
+
+
 HISTORY: Final = "/penstock/history"
 OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("", _overview, tag=MANAGEMENT, asks=ALL, join=joins.OVERVIEW, gives=OBJECT, routes=(
@@ -208,6 +239,10 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("", _shown, tag=MONITORING, asks=NODE, routes=(Route("GET /nodes/{name}", "Show the one node."),)),
     looking("", _history_of_node, tag=MONITORING, asks=ALL, join=joins.HISTORY, routes=(
         Route(f"GET {HISTORY}", "Show the history of the node.", query=("seconds",)),
+    )),
+    looking("", _hours, ("queues",), tag=MANAGEMENT, asks=ALL, join=joins.HOURS, routes=(
+        Route("POST /penstock/hours", f"Show the last hour of at most {HOURS_MOST} queues, by minutes: depths, and "
+              "seconds for which the gate was closed. `queues` is a list of [vhost, name].", needed=("queues",)),
     )),
     looking("", _history_of_vhost, tag=MANAGEMENT, routes=(
         Route(f"GET {HISTORY}/{{vhost}}", "Show the history of a virtual host.", query=("seconds",)),

@@ -15,10 +15,9 @@ from penstock.access.permission import MANAGEMENT, READ, WRITE
 from penstock.access.rules import DEFAULT_EXCHANGE, QUEUE
 from penstock.connections.authorization import check_publish
 from penstock.connections.control_request import ControlRequest, check_fields
-from penstock.core.consume.scan import MessageFilter
 from penstock.core.publish.transfer import LeftMessages, Transfer
 from penstock.core.publish.transfer_source import TransferSource
-from penstock.core.publish.transfer_targets import ToExchange, ToQueue, ToSources, TransferTargets
+from penstock.core.publish.transfer_targets import ToExchange, ToNowhere, ToQueue, ToSources, TransferTargets
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import QUEUE as TO_QUEUE
 from penstock.core.routing.route import Route
@@ -31,8 +30,11 @@ from penstock.management.jobs import Job, Subject
 from penstock.management.node import Node
 from penstock.management.operation import DETACH, VHOST, Operation
 from penstock.management.operation import Route as Path
-from penstock.operations.selectors import selector_of
+from penstock.operations.message_filter import FIELDS as CHOICES
+from penstock.operations.message_filter import chooses, chosen_messages
 from penstock.operations.topology import short
+from penstock.settings.kind import whole
+from penstock.texts import worded
 
 TARGETS_CLAIMED: Final = 50
 """Most targets that a transfer claims; other jobs about further ones run beside it."""
@@ -41,24 +43,34 @@ LOOKED_QUEUES_MOST: Final = 10_000
 LOOKED_A_UNIT: Final = 16
 """Queues that are looked at with one unit of work."""
 MESSAGES: Final = "messages"
+POSITIONS_MOST: Final = 1_000
+"""Most positions of one request: those of a page of browsing."""
+RATE: Final = whole(1, 1_000_000)
+"""Kind of a limit of messages a second."""
 
 
 class Wanted:
     """A transfer as it was asked for, checked against the present queues and the rights of its requester."""
 
     def __init__(self, node: Node, request: ControlRequest, verb: str) -> None:
-        known = (*(BACK if verb == REDRIVE else TRANSFER), DETACH)
-        check_fields(f"queue.{verb}", known, request.fields)  # Over HTTP too.
+        known = (*FIELDS_OF[verb], DETACH)
+        check_fields(OF_VERB[verb], known, request.fields)  # Over HTTP too.
         self.request = request
         self.vhost: VirtualHost = request.vhost
         self.source: Queue = self.vhost.queue(request.text("queue"), request.connection)
         request.access.check(READ, QUEUE, self.source.name)
         self.most = _count(request)
-        self.selector = selector_of(node, request)
+        self.filter = chosen_messages(node, request)
+        self.positions = _positions(request)
+        self.rate = _rate(request)
         self.target: Queue | None = None
         """The one target queue; None for an exchange, and for the sources of dead letters."""
         self.route: Route | None = None
-        if verb != REDRIVE:
+        self.deletes: bool = verb == DELETE
+        if self.deletes and self.positions is None and not chooses(request):
+            named = f"give 'positions' or one of {', '.join(CHOICES)}"
+            raise PreconditionFailed(f"{named}: to drop all messages of queue '{self.source.name}', purge it")
+        if verb in (MOVE, COPY):
             self._find_target(verb)
         if verb != COPY and (self.source.cursors or self.source.features.type.retains):
             TransferSource(self.vhost.broker, self.source, True, request.progress).check()
@@ -90,6 +102,8 @@ class Wanted:
         formats, source = self.vhost.broker.formats, self.source
         if self.target is not None:
             return ToQueue(self.target)
+        if self.deletes:
+            return ToNowhere()
         if self.route is not None:
             return ToExchange(self.vhost, formats, source, self.route)
         return ToSources(self.vhost, formats, source, self.request.flag("trust_headers"), self._refusal())
@@ -101,7 +115,7 @@ class Wanted:
             queues.append(self.target)
         elif self.route is not None:
             queues += self.route.queues[:TARGETS_CLAIMED]
-        else:
+        elif not self.deletes:
             queues += _dying_into(self.vhost, self.source)
         return tuple(Subject("queue", queue.name, self.vhost.name) for queue in queues)
 
@@ -125,6 +139,34 @@ def _count(request: ControlRequest) -> int:
     return most
 
 
+def _positions(request: ControlRequest) -> set[int] | None:
+    """Return the positions of the messages to take. Raises PreconditionFailed (406)."""
+    given = request.fields.get("positions")
+    if given is None:
+        return None
+    most = f"1 to {POSITIONS_MOST:,} positions of messages"
+    if not isinstance(given, list) or not 0 < len(given) <= POSITIONS_MOST:
+        shown = f"{len(given):,} entries" if isinstance(given, list) else worded(given)
+        raise PreconditionFailed(f"'positions' must be a list of {most}, not {shown}")
+    positions: set[int] = set()
+    for each in given:
+        if not isinstance(each, int) or isinstance(each, bool) or each <= 0:
+            raise PreconditionFailed(f"'positions' must be a list of {most}, and {worded(each)} is none")
+        positions.add(each)
+    return positions
+
+
+def _rate(request: ControlRequest) -> int:
+    """Return the most messages a second; 0 for no limit. Raises PreconditionFailed (406)."""
+    given = request.fields.get("rate")
+    if given is None:
+        return 0
+    found: object = RATE.parse(given)
+    if not isinstance(found, int):
+        raise PreconditionFailed(RATE.fault("'rate'", given))
+    return found
+
+
 def _dying_into(vhost: VirtualHost, source: Queue) -> list[Queue]:
     """Return queues whose dead letters may be in a queue, by their dead-letter exchanges and its bindings."""
     exchanges = {binding.source.name for binding in vhost.bindings.to(TO_QUEUE, source.name)}
@@ -146,14 +188,18 @@ def _transfer(node: Node, request: ControlRequest, verb: str) -> Steps[Row]:
     wanted = Wanted(node, request, verb)
     broker, progress = node.broker, request.progress
     source = TransferSource(broker, wanted.source, verb != COPY, progress)
-    filter = MessageFilter(broker.formats, wanted.selector)
     number = progress.number if isinstance(progress, Job) else 0
     name = f"vh({wanted.vhost.name})/qu({wanted.source.name})/{verb} of job {number}"
-    transfer = Transfer(broker, name, source, wanted.targets(), filter, wanted.most)
+    transfer = Transfer(broker, name, source, wanted.targets(), wanted.filter, wanted.most)
+    if wanted.positions is not None:
+        transfer.choose(wanted.positions)
+    if wanted.rate:
+        transfer.limit_rate(wanted.rate)
     if isinstance(progress, Job):
         transfer.writes = progress.writes
     ready = int(wanted.source.waiting())
-    progress.count_all(min(ready, wanted.most) if wanted.selector is None else ready, MESSAGES)
+    looked_at = ready if wanted.positions is None else len(wanted.positions)
+    progress.count_all(looked_at if chooses(request) else min(looked_at, wanted.most), MESSAGES)
     try:
         yield from transfer.steps()
     except BrokerError as error:
@@ -184,7 +230,7 @@ def _result(wanted: Wanted, transfer: Transfer, verb: str) -> Row:
     """Return the counts of a transfer: what has passed, what stays and why."""
     why = [_left_row(kind) for kind in transfer.left.values()]
     unread = int(transfer.source.unread())
-    if unread and transfer.moved < wanted.most:
+    if unread and transfer.moved < wanted.most and wanted.positions is None:
         reason = (
             f"they are on the disk, and messages that stay fill the memory of queue '{wanted.source.name}'; consume "
             "these or raise the capacity, and move again; a copy with the same filter reads all"
@@ -196,9 +242,18 @@ def _result(wanted: Wanted, transfer: Transfer, verb: str) -> Row:
         MOVED[verb]: int(transfer.moved),
         "bytes": int(transfer.moved_bytes),
         "unmatched": int(transfer.unmatched),
+        **_missing(wanted, transfer),
         "left": sum(int(str(kind["messages"])) for kind in why),
         "why": why,
     }
+
+
+def _missing(wanted: Wanted, transfer: Transfer) -> Row:
+    """Return how many of the wanted positions had no ready message, if all could be looked at."""
+    if wanted.positions is None:
+        return {}
+    found = int(transfer.moved) + int(transfer.unmatched) + sum(int(kind.messages) for kind in transfer.left.values())
+    return {"missing": max(min(len(wanted.positions), int(wanted.most)) - found, 0)}
 
 
 def _left_row(kind: LeftMessages) -> Row:
@@ -208,10 +263,18 @@ def _left_row(kind: LeftMessages) -> Row:
 MOVE: Final = "move"
 COPY: Final = "copy"
 REDRIVE: Final = "redrive"
-MOVED: Final[dict[str, str]] = {MOVE: "moved", COPY: "copied", REDRIVE: "redriven"}
+DELETE: Final = "delete"
+MOVED: Final[dict[str, str]] = {MOVE: "moved", COPY: "copied", REDRIVE: "redriven", DELETE: "deleted"}
 """Participles of the verbs; also the names of the count in an answer."""
-TRANSFER: Final[tuple[str, ...]] = ("queue", "target", "exchange", "routing_key", "count", "filter")
-BACK: Final[tuple[str, ...]] = ("queue", "count", "filter", "trust_headers")
+CHOSEN: Final[tuple[str, ...]] = ("count", *CHOICES, "positions")
+TRANSFER: Final[tuple[str, ...]] = ("queue", "target", "exchange", "routing_key", *CHOSEN, "rate")
+BACK: Final[tuple[str, ...]] = ("queue", *CHOSEN, "rate", "trust_headers")
+GONE: Final[tuple[str, ...]] = ("queue", *CHOSEN)
+FIELDS_OF: Final[dict[str, tuple[str, ...]]] = {MOVE: TRANSFER, COPY: TRANSFER, REDRIVE: BACK, DELETE: GONE}
+OF_VERB: Final[dict[str, str]] = {
+    MOVE: "queue.move", COPY: "queue.copy", REDRIVE: "queue.redrive", DELETE: "messages.delete",
+}  # fmt: skip
+"""Fields and operations of the verbs."""
 
 
 def _by_path(fields: Row) -> Row:
@@ -219,12 +282,15 @@ def _by_path(fields: Row) -> Row:
     return {**named, "queue": fields["name"]}
 
 
-def _operation(name: str, fields: tuple[str, ...], permissions: tuple[str, ...], purpose: str) -> Operation:
+def _operation(
+    name: str, fields: tuple[str, ...], permissions: tuple[str, ...], purpose: str, path: str = ""
+) -> Operation:
     verb = name.rpartition(".")[2]
+    where = f"POST /penstock/queues/{{vhost}}/{{name}}/{path or verb}"
     return Operation(
         name, lambda node, request: _transfer(node, request, verb), fields, tag=MANAGEMENT,
         permissions=permissions, job=lambda node, request: Wanted(node, request, verb).subjects(), asks=VHOST,
-        routes=(Path(f"POST /penstock/queues/{{vhost}}/{{name}}/{verb}", purpose, read=_by_path),),
+        routes=(Path(where, purpose, read=_by_path),),
     )  # fmt: skip
 
 
@@ -237,4 +303,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     _operation("queue.copy", TRANSFER, _PUBLISH, "Copy messages, as a move does; they stay in their queue."),
     _operation("queue.redrive", BACK, ("read queue",), "Move dead letters back into the queues in which "
                "they died last, which needs write to these; those without such a queue stay, and are counted."),
+    _operation("messages.delete", GONE, ("read queue",), "Delete ready messages at `positions`, or those that a "
+               "condition chooses, without dead letters.", "messages/delete"),
 )  # fmt: skip

@@ -16,7 +16,7 @@ from penstock.core.publish.transfer import (
     Transfer,
 )
 from penstock.core.publish.transfer_source import TransferSource
-from penstock.core.publish.transfer_targets import ToQueue, staying
+from penstock.core.publish.transfer_targets import ToNowhere, ToQueue, staying
 from penstock.core.queue.expiry import expire
 from penstock.errors import Cancelled, NotFound
 from penstock.flow.progress import WorkProgress
@@ -401,3 +401,52 @@ def test_delivery_waits_for_no_group_once_a_move_is_on_the_disk() -> None:
     assert house.journal.last_move > 0
     house.settle()
     assert house.journal.last_move == 0
+
+
+def test_rate_holds_the_transfer_and_a_look_each_second_goes_on() -> None:
+    house = House("a", "b")
+    put(house, "a", *[b"x"] * 30)
+    moving = Moving(house, "a", to_queue(house, "b"))
+    moving.transfer.limit_rate(10)
+    moving.run()
+    assert (int(moving.transfer.moved), moving.progress.held_by) == (0, "it passes at most 10 messages a second")
+    found = []
+    while not moving.ended:
+        house.later(1.0)
+        moving.retry()
+        if not moving.ended:
+            moving.run()
+        found.append(int(moving.transfer.moved))
+    assert found == [10, 20, 30]
+
+
+def test_rate_saves_up_no_more_than_a_second_and_a_quarter() -> None:
+    house = House("a", "b")
+    put(house, "a", *[b"x"] * 30)
+    moving = Moving(house, "a", to_queue(house, "b"))
+    moving.transfer.limit_rate(8)
+    moving.run()
+    house.later(60.0)
+    moving.retry()
+    moving.run()
+    assert int(moving.transfer.moved) == 10
+
+
+def test_chosen_positions_are_reached_without_a_look_at_others() -> None:
+    house = House("a", "b")
+    put(house, "a", *[b"%d" % number for number in range(100)])
+    moving = Moving(house, "a", to_queue(house, "b"))
+    moving.transfer.choose({50, 52})
+    moving.run()
+    assert contents(house, "b") == [b"49", b"51"]
+    assert moving.ended
+    assert int(moving.source.tail) == 52
+
+
+def test_deleted_messages_leave_the_queue_and_its_charge() -> None:
+    house = House("a")
+    put(house, "a", b"1", b"2", b"3", charge=70)
+    moving = Moving(house, "a", ToNowhere())
+    moving.transfer.choose({1, 3})
+    moving.run()
+    assert (contents(house, "a"), house.depth("a"), int(house.vhost.queues["a"].bytes)) == ([b"2"], 1, 70)

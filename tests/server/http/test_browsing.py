@@ -39,7 +39,7 @@ def test_browse_over_http_refuses_wrong_parameters(served: BrokerProcess, name: 
     web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
     at = ONE.format(name)
     for query, reason in (
-        ("filter=n+%3E", "the selector is not valid at character 4"),
+        ("filter=n+%3E", "'filter' is not a selector: the selector is not valid at character 4"),
         ("limit=0", "'limit' must be a whole number from 1, not '0'"),
         ("from=-1", "'from' must be a whole number from 0, not '-1'"),
     ):

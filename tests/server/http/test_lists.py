@@ -103,3 +103,24 @@ def test_value_of_a_query_that_cannot_be_meant_is_refused_by_its_kind(web: Web) 
     refused = web.ask("POST", "/definitions?dry_run=maybe", {})
     assert (refused.status, refused.reason) == (400, "dry_run must be true or false, not 'maybe'")
     assert web.ask("GET", "/queues?sort=name&sort_reverse=on&page=&msg_rates_age=5").status == 200
+
+
+def test_page_by_group_has_counts_of_groups_and_the_state_in_words(web: Web, name: str) -> None:
+    for each in ("left", "empty"):
+        web.declare(f"{name}-{each}")
+    web.publish(f"{name}-left")
+    web.declare(f"{name}-held")
+    web.do("POST", "/penstock/block", {"queue": f"{name}-held", "reason": "upgrade"}, status=200)
+    page = web.get(f"/queues?page=1&groups=true&name={name}&columns=name,penstock.state")
+    states = [(each["name"].removeprefix(f"{name}-"), each["penstock"]["state"]) for each in page["items"]]
+    assert [(each, state["group"]) for each, state in states] == [
+        ("held", "blocked"), ("left", "unread"), ("empty", "quiet"),
+    ]  # fmt: skip
+    held = states[0][1]
+    assert held["text"].startswith("held by the operator ")
+    assert (held["held"]["scope"], held["held"]["reason"]) == ("queue", "upgrade")
+    assert page["penstock"]["groups"] == {"blocked": 1, "unread": 1, "moving": 0, "quiet": 1, "dead": 0}
+    dead = web.get(f"/queues/%2F?page=1&groups=true&name={name}&state=dead")
+    assert (dead["items"], dead["penstock"]["groups"]) == ([], page["penstock"]["groups"])
+    assert web.ask("GET", "/queues?state=closed").status == 400
+    assert web.ask("GET", "/queues?groups=true").reason == "'groups' counts the queues of a page: give 'page' too"

@@ -35,6 +35,7 @@ from penstock.errors import Cancelled
 from penstock.flow.gate import NO_GATES, Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
+from penstock.flow.token_bucket import TokenBucket
 from penstock.flow.work import Steps
 
 SLICE_MESSAGES: Final = 1_000
@@ -116,7 +117,24 @@ class Transfer(WaitingPublisher):
         """Messages that the filter does not match."""
         self.left: dict[tuple[str, str], LeftMessages] = {}
         """Messages that stay, by reason and source."""
+        self.positions: set[int] | None = None
+        """Sequences of the messages to take; None for all."""
+        self.pace: TokenBucket | None = None
+        """Limit of messages a second; None without one."""
         self._slice_bytes: i64 = 0
+
+    def choose(self, positions: set[int]) -> None:
+        """Take only the messages with these sequences, at least one."""
+        self.positions = positions
+        self.source.reach_only(min(positions), max(positions))
+
+    def limit_rate(self, per_s: int) -> None:
+        """Pass at most so many messages a second, on average.
+
+        A held job looks again once a second, so a second's messages may pass at once.
+        """
+        self.pace = TokenBucket(float(per_s), per_s * 1.25)
+        self.pace.take(per_s * 1.25, self.broker.now)
 
     def steps(self) -> Steps[None]:
         """Pass messages in slices, until the end of the source or the number of messages.
@@ -171,6 +189,15 @@ class Transfer(WaitingPublisher):
                 if reason:
                     progress.hold(reason)
                 return not reason
+            positions = self.positions
+            if positions is not None and int(message.sequence) not in positions:
+                source.pass_over(message)
+                work.done += LOOKED_WORK
+                if work.used_up():
+                    return False
+                continue
+            if self._is_paced():
+                return False
             matches = self.filter.matches(message)
             work.done += LOOKED_WORK + self.filter.work + self.filter.searched
             if not matches:
@@ -182,6 +209,17 @@ class Transfer(WaitingPublisher):
             if work.used_up() or left == 0 or self._slice_bytes >= SLICE_BYTES:
                 return self.moved >= self.most
         return True
+
+    def _is_paced(self) -> bool:
+        """Return whether the rate of the transfer holds its next message."""
+        pace, progress = self.pace, self.source.progress
+        if pace is None:
+            return False
+        if pace.ready_at(self.broker.now) > self.broker.now:
+            progress.hold(f"it passes at most {int(pace.rate):,} messages a second")
+            return True
+        progress.go_on()
+        return False
 
     def _goes(self, message: Message) -> bool:
         """Pass a message, or leave it behind for a reason; return False if it waits for a gate."""
@@ -243,6 +281,8 @@ class Transfer(WaitingPublisher):
             journal.end_move()
         count_arrival(self, placement.queues, placement.charge)
         broker.work.done += MOVED_WORK * len(placement.queues)
+        if self.pace is not None:
+            self.pace.take(1.0, now)
         self.moved += 1
         self.moved_bytes += placement.charge
         self._slice_bytes += placement.charge

@@ -46,6 +46,8 @@ class TransferSource(PageReader, PageLoadListener):
         """Sequence of the last message of the transfer."""
         self._positions: dict[IndexedReadyQueue, int] = {}
         """The sequence up to which each line was gone through."""
+        self._before: int = 0
+        """The sequence before the first message of the transfer."""
         self._line: IndexedReadyQueue | None = None
         """The line of the last message of `next`; None for a copy from the disk."""
         self._ready: object = None
@@ -72,6 +74,12 @@ class TransferSource(PageReader, PageLoadListener):
             raise PreconditionFailed(
                 f"the order of queue '{queue.name}' changed meanwhile, so its other messages were not copied"
             )
+
+    def reach_only(self, first: int, last: int) -> None:
+        """Go through the messages from one sequence to another only."""
+        self._before = first - 1
+        if last < self.tail:
+            self.tail = last
 
     # Messages in order
 
@@ -123,7 +131,7 @@ class TransferSource(PageReader, PageLoadListener):
         return lines
 
     def _next_of(self, line: IndexedReadyQueue) -> Message | None:
-        position: i64 = self._positions.get(line, 0)
+        position: i64 = self._positions.get(line, self._before)
         while not line.reach(position):
             self.broker.work.done += REACH_WORK
         message = line.step()

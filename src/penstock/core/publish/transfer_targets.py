@@ -119,6 +119,21 @@ class ToQueue(TransferTargets):
         return f"queue '{self.queue.name}'"
 
 
+class ToNowhere(TransferTargets):
+    """No target: messages are deleted, without dead letters."""
+
+    def check(self) -> None:
+        """See `TransferTargets.check`."""
+
+    def place(self, message: Message) -> Placement:
+        """See `TransferTargets.place`."""
+        return Placement([], message.envelope, message.content, message.charge)
+
+    def describe(self) -> str:
+        """See `TransferTargets.describe`."""
+        return "nowhere"
+
+
 class ToExchange(TransferTargets):
     """An exchange and a routing key: each message is published there again."""
 

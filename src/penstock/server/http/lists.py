@@ -39,6 +39,9 @@ def list_fields(request: ApiRequest) -> Row:
         fields["sort"] = [request.query["sort"]]
     if request.flag("sort_reverse"):
         fields["reverse"] = True
+    for name in ("state", "groups"):
+        if request.query.get(name):
+            fields[name] = request.query[name] if name == "state" else request.flag(name)
     page = _number(request, "page")
     if page:
         fields |= {"page": page, "named": request.query.get("name", ""), "regex": request.flag("use_regex")}
@@ -66,7 +69,7 @@ async def listed(request: ApiRequest, found: Found) -> Response:
         reason = f"page out of range, page: {found.page} page size: {found.page_size}, len: {found.filtered}"
         raise HttpError(400, "page_out_of_range", reason)
     texts = b"".join([part async for part in parts])
-    head = json_octets(found.numbers()).removesuffix(b"}")
+    head = json_octets(found.head()).removesuffix(b"}")
     return Response(b'%b,"items":%b}' % (head, texts), media_type="application/json")
 
 

@@ -25,6 +25,7 @@ async def test_watchers_share_a_map_computed_only_for_watchers() -> None:
         assert [each["name"] for each in shown["queues"]] == ["orders"]
         assert shown["node"]["name"] == broker.driver.name
         assert shown["node"]["alarms"]["count"] == len(shown["node"]["alarms"]["first"])
+        assert shown["node"]["jobs"] == []
         assert queue.counters.last_look is not None, "its arrivals are sampled"
         first.leave()
         second.leave()

@@ -31,6 +31,10 @@ ALARMS_SHOWN: Final = 20
 """Raised alarms in one map; the others are counted."""
 
 
+ENDED_S: Final = 30.0
+"""Seconds for which a finished job stays in maps."""
+
+
 class Channel:
     """Maps of what one set of users may see, with its watchers."""
 
@@ -147,5 +151,6 @@ class Hub:
             "name": driver.name,
             "version": driver.version,
             "uptime_s": round(self.event_loop.loop.time() - self.event_loop.started),
+            "jobs": [{**driver.jobs.row(job), "result": None} for job in driver.jobs.shown(ENDED_S)],
             "alarms": {"count": len(alarms), "first": alarms[:ALARMS_SHOWN]},
         }
