@@ -10,13 +10,24 @@ from penstock.server.http.console.pages import FILES
 
 TEXT, GRAPHICS = 4.5, 3.0
 """Least contrasts of texts, and of lines."""
-TEXTS = ("text", "quiet", "accent", "good", "bad")
-GROUNDS = ("ground", "card", "bad-ground")
+TEXTS = {
+    "ink": ("surface", "ground", "sunken", "hover", "stop-soft", "warn-soft"),
+    "ink-2": ("surface", "ground", "sunken", "hover"),
+    "ink-3": ("surface", "ground", "sunken", "hover"),
+    "water": ("surface", "ground", "sunken", "hover"),
+    "out": ("surface", "ground"),
+    "stop": ("surface", "ground", "hover", "stop-soft"),
+    "warn": ("surface", "ground", "hover", "warn-soft"),
+    "good": ("surface", "ground", "hover"),
+    "surface": ("ink", "ink-2", "stop"),
+}
+"""Colours of texts, with the grounds on which they stand."""
+LINES = {"edge": ("surface", "ground"), "warn-mark": ("surface", "sunken"), "focus": ("surface", "ground", "sunken")}
 
 
 def colours(theme: str) -> dict[str, str]:
     """Return the colours of a theme by name."""
-    rules = re.search(rf"^{re.escape(theme)} {{(.*?)^}}", (FILES / "console.css").read_text(), re.DOTALL | re.MULTILINE)
+    rules = re.search(rf"^{re.escape(theme)} {{(.*?)^}}", (FILES / "tokens.css").read_text(), re.DOTALL | re.MULTILINE)
     return dict(re.findall(r"--([\w-]+): (#\w{6})", rules[1]))
 
 
@@ -34,8 +45,16 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("theme", [":root", ":root.dark"])
 def test_texts_and_lines_have_enough_contrast(theme: str) -> None:
     found = colours(theme)
-    for ground in GROUNDS:
-        for text in TEXTS:
-            assert contrast(found[text], found[ground]) >= TEXT, f"{text} on {ground}"
-        assert contrast(found["flow"], found[ground]) >= GRAPHICS
-    assert contrast(found["accent-text"], found["accent"]) >= TEXT
+    for pairs, least in ((TEXTS, TEXT), (LINES, GRAPHICS)):
+        for colour, grounds in pairs.items():
+            for ground in grounds:
+                assert contrast(found[colour], found[ground]) >= least, f"{colour} on {ground}"
+
+
+def test_styles_use_only_colours_of_both_themes() -> None:
+    light, dark = colours(":root"), colours(":root.dark")
+    assert set(light) == set(dark)
+    used = set(re.findall(r"var\(--([\w-]+)\)", (FILES / "console.css").read_text()))
+    named = set(re.findall(r"--([\w-]+):", (FILES / "tokens.css").read_text()))
+    assert used <= named
+    assert re.findall(r"#[0-9a-f]{3,6}\b", (FILES / "console.css").read_text()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -52,8 +53,22 @@ def test_console_page_fits_a_narrow_screen_and_marks_its_place(
             page.goto(f"{process.http}/#/{key}")
             page.locator("main").get_by_text(loaded).first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= NARROW, key
-            current = page.locator("header [aria-current]").bounding_box()
+            current = page.locator("#thumb [aria-current]").bounding_box()
             assert 0 <= current["x"] <= NARROW - current["width"], key
+
+
+@pytest.mark.parametrize("width", [320, 390, 600, 860, 1024, 1280, 1440])
+def test_head_is_one_row_at_every_width(browser: Browser, process: BrokerProcess, web: Web, width: int) -> None:
+    node = web.get("/overview")["node"].partition("@")[2]
+    with console(browser, process.http, width, 800) as page:
+        page.locator("#node", has_text=node).wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("document.getElementById('head').offsetHeight") in (48, 52)
+        parts = page.locator("#head a:visible, #head button:visible")
+        boxes = [each.bounding_box() for each in parts.all()]
+        assert all(box["y"] >= 0 and box["y"] + box["height"] <= 52 for box in boxes)
+        assert all(one["x"] + one["width"] <= other["x"] for one, other in pairwise(boxes))
+        assert page.get_by_role("navigation", name="Pages").get_by_role("link").count() == (5 if width < 860 else 7)
 
 
 def test_charts_show_a_minute_at_least_and_hours_of_a_day(process: BrokerProcess, page: Page) -> None:

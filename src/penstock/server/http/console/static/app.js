@@ -1,7 +1,8 @@
 // The application: login, navigation and theme, and one page at a time.
 
 import { ApiError, follow, get, isLoggedIn, keepLogin, logIn, logOut } from "./api.js";
-import { button, field, h, input, replace } from "./dom.js";
+import { field, h, input, replace } from "./dom.js";
+import { clearHead, PAGES, showHead, showState, updateHead } from "./head.js";
 import { live, take } from "./live.js";
 import * as channels from "./pages/channels.js";
 import * as connections from "./pages/connections.js";
@@ -18,20 +19,7 @@ import * as queue from "./pages/queue.js";
 import * as settings from "./pages/settings.js";
 import * as users from "./pages/users.js";
 
-const PAGES = [
-  ["flow", "Flow map", flow],
-  ["overview", "Overview", overview],
-  ["queues", "Queues", queues],
-  ["exchanges", "Exchanges", exchanges],
-  ["connections", "Connections", connections],
-  ["channels", "Channels", channels],
-  ["cursors", "Cursors", cursors],
-  ["users", "Users", users],
-  ["limits", "Limits", limits],
-  ["policies", "Policies", policies],
-  ["settings", "Settings", settings],
-  ["definitions", "Definitions", definitions],
-];
+const MODULES = { flow, overview, queues, exchanges, connections, channels, cursors, users, limits, policies, settings, definitions };
 const DETAILS = { queues: queue, connections, exchanges, cursors: cursor };
 const THEME = "penstock.theme";
 
@@ -50,7 +38,6 @@ function applyTheme() {
 function switchTheme() {
   localStorage.setItem(THEME, applyTheme() ? "light" : "dark");
   applyTheme();
-  showHead();
   show();
 }
 
@@ -61,45 +48,8 @@ function route() {
   return parts[0] ? parts : ["flow"];
 }
 
-function showHead() {
-  const [at] = route();
-  const links = PAGES.map(([key, title]) =>
-    h("li", {}, h("a", { href: `#/${key}`, "aria-current": key === at ? "page" : null }, title)));
-  const dark = document.documentElement.classList.contains("dark");
-  replace(document.getElementById("head"),
-    h("span", { class: "brand" }, "Penstock"),
-    user ? h("nav", { "aria-label": "Pages" }, h("ul", {}, links)) : null,
-    h("div", { class: "right" },
-      user ? h("a", { id: "alarms", class: "bad-text", href: "#/overview" }, alarmText()) : null,
-      user ? h("span", { id: "live", class: "quiet" }, liveText()) : null,
-      button(dark ? "Light" : "Dark", switchTheme, { "aria-label": dark ? "Use light colours" : "Use dark colours" }),
-      user ? button(`Log out ${user.name}`, leave) : null));
-  // On a narrow screen the names of pages are a line that scrolls.
-  document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-}
-
-function liveText() {
-  return { live: "live", lost: "not connected", refused: "without events", new: "connecting" }[live.state];
-}
-
-function alarmText() {
-  const raised = live.map?.node.alarms?.count ?? 0;
-  return raised ? `${raised} ${raised === 1 ? "alarm" : "alarms"}` : "";
-}
-
-function showAlarms() {
-  const place = document.getElementById("alarms");
-  if (place && place.textContent !== alarmText()) place.textContent = alarmText();
-}
-
-function showState() {
-  const place = document.getElementById("live");
-  if (place) place.textContent = liveText();
-  const trouble = document.getElementById("trouble");
-  const text = live.state === "lost"
-    ? `The broker does not answer${live.reason ? `: ${live.reason}` : ""}. What you see is old. The console connects again by itself.`
-    : "";
-  if (trouble.textContent !== text) trouble.textContent = text;
+function drawHead() {
+  showHead(route()[0], user, { theme: switchTheme, leave });
 }
 
 function show() {
@@ -108,21 +58,21 @@ function show() {
   if (!user) { showLogin(); return; }
   const [key, ...names] = route();
   const found = PAGES.find(([each]) => each === key);
-  const module = names.length && DETAILS[key] ? DETAILS[key] : found?.[2];
-  showHead();
+  const module = names.length && DETAILS[key] ? DETAILS[key] : found ? MODULES[key] : null;
+  drawHead();
   if (!module) {
     replace(main, h("h1", { tabindex: "-1" }, "There is no such page"));
     return;
   }
-  document.title = `${names.at(-1) ?? found[1]} – Penstock`;
+  document.title = `${names.at(-1) ?? found[1]} · Penstock`;
   replace(main);
   page = module.open(main, names, user);
   if (live.map) page.update?.(live.map);
 }
 
 function showLogin(text) {
-  showHead();
-  document.title = "Log in – Penstock";
+  drawHead();
+  document.title = "Log in · Penstock";
   const name = input({ name: "user", autocomplete: "username", required: true });
   const password = input({ name: "password", type: "password", autocomplete: "current-password" });
   const said = h("p", { class: "bad-text", role: "alert" }, text ?? "");
@@ -155,7 +105,7 @@ async function begin() {
 
 function onMap(map) {
   take(map);
-  showAlarms();
+  updateHead();
   page?.update?.(map);
 }
 
@@ -172,6 +122,7 @@ function leave() {
   logOut();
   user = null;
   live.map = null;
+  clearHead();
   show();
 }
 

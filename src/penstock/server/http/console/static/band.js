@@ -58,18 +58,18 @@ const SHORTEST = 60;
 const LINES = {
   // Depth against the thresholds.
   band: (unit) => [
-    { label: `depth (${unit})`, name: "depth", stroke: "chart", width: 2, filled: true, dots: true },
+    { label: `depth (${unit})`, name: "depth", stroke: "water", width: 2, filled: true, dots: true },
     { label: "resume", name: "resume", stroke: "good", dash: [6, 4] },
-    { label: "stop", name: "stop", stroke: "bad", dash: [6, 4] },
-    { label: "capacity", name: "capacity", stroke: "quiet" },
+    { label: "stop", name: "stop", stroke: "stop", dash: [6, 4] },
+    { label: "capacity", name: "capacity", stroke: "ink-2" },
   ],
   // Messages of the whole node.
-  total: () => [{ label: "messages", name: "messages", stroke: "chart", width: 2, filled: true, dots: true }],
+  total: () => [{ label: "messages", name: "messages", stroke: "water", width: 2, filled: true, dots: true }],
   // Rates, and the duty cycle of the gate on a scale of its own.
   rates: () => [
-    { label: "in", name: "in", stroke: "chart", width: 2, dots: true },
-    { label: "out", name: "out", stroke: "good", width: 2, dash: [8, 3], dots: true },
-    { label: "gate closed", name: "closed", stroke: "bad", scale: "percent", filled: true },
+    { label: "in", name: "in", stroke: "water", width: 2, dots: true },
+    { label: "out", name: "out", stroke: "out", width: 2, dash: [8, 3], dots: true },
+    { label: "gate closed", name: "closed", stroke: "stop", scale: "percent", filled: true },
   ],
 };
 
@@ -93,7 +93,7 @@ export class Chart {
     const shown = this.counted ? (value) => amount(this.unit, value) : (value) => `${count(Math.round(value * 10) / 10)}/s`;
     const share = (value) => `${Math.round(value)} %`;
     const say = (text) => (plot, value) => (value === null ? "" : text(value));
-    const axis = { stroke: colour("text"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
+    const axis = { stroke: colour("ink-3"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
     const axes = [{ ...axis, values: (plot, values, at, space, step) => values.map((value) => clock(value, step)) }, { ...axis, size: 80, values: (plot, values) => values.map(shown) }];
     if (this.kind === "rates") axes.push({ ...axis, scale: "percent", side: 1, size: 60, grid: { show: false }, values: (plot, values) => values.map(share) });
     return {

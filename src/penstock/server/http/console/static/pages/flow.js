@@ -26,7 +26,7 @@ export function open(main, names, user) {
   const panel = h("aside", { class: "card", "aria-live": "polite" }, hint());
   const summary = h("p", {});
   replace(main,
-    h("h1", { tabindex: "-1" }, "Flow map"), summary,
+    h("h1", { tabindex: "-1" }, "Flow"), summary,
     h("p", { class: "legend" },
       h("span", {}, h("span", { class: "key" }), "flows: thicker is faster"),
       h("span", {}, h("span", { class: "key blocked" }), "blocked"),
