@@ -100,6 +100,8 @@ def totals(rounds: Rounds, failed: list[tuple[int, list[Violation]]], seconds: f
         ("declarations", f"{counts['! missing']:,} missing, {counts['! deleted back']:,} deleted ones back"),
         ("moved or redriven", f"{counts['transferred']:,} by jobs that were answered; {counts['transferred, found']:,} "
                               "found in the other queue"),
+        ("groups", f"{counts['groups passed on']:,} went to another consumer; with two at a time "
+                   f"{counts['! group shared']:,}, out of order {counts['! group order']:,}"),
         ("paged", f"{counts['paged']:,} on the disk only after restarts"),
         ("streams", f"{counts['in streams']:,} messages read again after restarts"),
         ("retained", f"{counts['retained']:,} settled messages read again after restarts"),

@@ -105,6 +105,8 @@ class Copy:
     """Before which others of its publisher it stands: its number, or as a dead letter when it was first seen there."""
     lifetime: int = 0
     """ns after which it expires, counted from when it came into its first place; 0: never."""
+    group: str = ""
+    """Its message group; empty: none."""
     due: int = 0
     """When it may be given out at the earliest; 0: at once."""
     delivered: str = ""

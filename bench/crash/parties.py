@@ -93,7 +93,7 @@ class Party(threading.Thread):
 
     def publish(self, link: Link, road: Road, *, persistent: bool = True, lifetime_ms: int = 0, queue_ms: int = 0,
                 transaction: Transaction | None = None, settled: bool = False,
-                delay_ms: int = 0) -> int:  # fmt: skip
+                delay_ms: int = 0, group: str = "") -> int:  # fmt: skip
         """Publish another message; returns the link's number of it. The times are its own and its queue's TTL.
 
         Nobody hears what becomes of one that is sent settled (AMQP 1.0).
@@ -104,13 +104,15 @@ class Party(threading.Thread):
         copies = [
             Copy(name, self.name, self.number, places, size, persistent, headers, now(),
                  lifetime=(lifetime_ms or queue_ms) * 1_000_000, transaction=transaction,
-                 due=now() + delay_ms * 1_000_000 if delay_ms else 0)
+                 due=now() + delay_ms * 1_000_000 if delay_ms else 0, group=group)
             for places in road.places
         ]  # fmt: skip
         self.history.add(copies)
         table: dict[str, object] = {"number": self.number} if headers else {}
         if delay_ms:
             table["x-delay"] = delay_ms
+        if group:
+            table["group"] = group
         properties = Properties(
             message_id=name,
             delivery_mode=2 if persistent else 1,
@@ -142,6 +144,8 @@ class Publisher(Party):
         self.transient = 0.0 if plain else chance.choice((0.0, 0.1, 0.5))
         self.delays_most_ms = 0
         """Longest delay of its messages, half of which have none; 0 for none at all."""
+        self.groups = 0
+        """Number of message groups of its messages; 0 for messages without a group."""
         self.settled = 0.0
         """The share that it sends settled."""
         self.aborted = 0.0
@@ -158,8 +162,9 @@ class Publisher(Party):
                 if self.aborted and self.chance.random() < self.aborted:
                     self._abort(link)
                 delay_ms = max(self.chance.randint(-self.delays_most_ms, self.delays_most_ms), 0)
+                group = f"g{self.chance.randint(1, self.groups)}" if self.groups else ""
                 self.publish(link, self.road, persistent=persistent, lifetime_ms=lifetime_ms, queue_ms=self.queue_ms,
-                             settled=settled, delay_ms=delay_ms)  # fmt: skip
+                             settled=settled, delay_ms=delay_ms, group=group)  # fmt: skip
             written = link.unsent
             link.flush()
             more = self.number < MOST_MESSAGES and len(self.untold) < self.window
@@ -191,6 +196,8 @@ class Consumer(Party):
         self.leaves_after = chance.randint(20, 200) if chance.random() < 0.2 else 0
         self.barriers = chance.randint(10, 60) if chance.random() < 0.7 else 0
         """It publishes once in so many deliveries; 0: never."""
+        self.keeps_order = queue != LATER
+        """Whether messages of a publisher that come for the first time must come in its order."""
         self.held: dict[int, Copy] = {}
         self._sure: list[Settlement] = []
         self._barriers: deque[tuple[Copy, list[Settlement]]] = deque()
@@ -208,9 +215,12 @@ class Consumer(Party):
                 if self.barriers and count % self.barriers == 0:
                     self._publish_barrier(link)
                 if count == self.leaves_after:
-                    link.flush()
-                    link.abort()
+                    self._leave(link)
                     break
+
+    def _leave(self, link: Link) -> None:
+        link.flush()
+        link.abort()
 
     def told(self, number: int, multiple: bool, positive: bool) -> None:
         super().told(number, multiple, positive)
@@ -232,7 +242,7 @@ class Consumer(Party):
                 continue
             if copy.due and now() < copy.due - EARLY_NS:
                 self.history.blame("early", f"{self.queue} gave out {copy.name} before it was due")
-            in_order = self.queue != LATER and self.history.promises.marks
+            in_order = self.keeps_order and self.history.promises.marks
             if not delivery.redelivered and in_order:  # else it may have come back out of turn
                 if last.get(copy.publisher, 0) > copy.place:
                     self.history.blame("order", f"{self.queue} gave out {copy.name} after a later one of its publisher")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from bench.crash import topology
 from bench.crash.changes import Builder, Deleter, Purger
 from bench.crash.cursors import Cursor, CursorWitness, Reader
+from bench.crash.groups import Holdings, grouping
 from bench.crash.history import ANSWERS, Copy, History, Violation
 from bench.crash.judge import Found, Judge, Verdict, carry_on
 from bench.crash.parties import Consumer, Lagging, Party, Publisher, Subscriber, Transacting
@@ -111,6 +112,7 @@ def parties(
     amqp10: float = 0.0,
     streams: Ledgers | None = None,
     retained: RetainedMessages | None = None,
+    holdings: Holdings | None = None,
 ) -> list[Party]:
     """Return the clients of a load, not yet started; what RabbitMQ does not know only where there are cursors.
 
@@ -143,6 +145,7 @@ def parties(
     if cursors:
         found += transferring(place, chance)
         found += delaying(place, chance)
+        found += grouping(place, chance, holdings or Holdings())
     found += appending(place, chance, streams or {})
     if retained is not None:
         found += retaining(place, chance, retained)
@@ -320,8 +323,9 @@ class Rounds:
         return violations
 
     def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:
+        holdings = Holdings()
         clients = parties(
-            name, self._port, self.history, chance, self.cursors, self.amqp10, self.streams, self.retained
+            name, self._port, self.history, chance, self.cursors, self.amqp10, self.streams, self.retained, holdings
         )
         self.counts["clients"] += len(clients)
         self.counts["clients of AMQP 1.0"] += sum(issubclass(client.link_type, Link10) for client in clients)
@@ -349,6 +353,7 @@ class Rounds:
                 self.history.blame(
                     "harness", f"{client.name} {type(client).__name__} has not noticed the end in {JOIN_S:g} s"
                 )
+        self.counts["groups passed on"] += holdings.passed
 
     def _without_store(self, plan: Plan) -> None:
         """Kill the store under load, if that is planned and it can be killed."""

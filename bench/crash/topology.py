@@ -65,6 +65,11 @@ LATER, LATER_EXCHANGE = "later", "crash.later"
 """A queue whose messages an exchange delays, and in which failed deliveries wait for another try."""
 DELAYED: dict[str, dict[str, object]] = {LATER: {"retry-delay": 20, "retry-delay-max": 200}}
 """Of Penstock only."""
+GROUPED: dict[str, dict[str, object]] = {
+    "group.0": {"group-by": "group"},
+    "group.1": {"group-by": "group", "overflow": "page", "capacity-messages": 50},
+}
+"""Of Penstock only: the messages of a group are with one consumer at a time."""
 SUBSCRIPTION = f"amq.subscription.{LOCAL_CONTAINER}.{LOCAL_LINK}"
 """Queue of the durable subscription with no-local, which a client of AMQP 1.0 has."""
 LOCAL: dict[str, dict[str, object]] = {OTHERS: {}}
@@ -80,7 +85,7 @@ RETAINING: dict[str, dict[str, object]] = {
     "retained.barriers": {"x-max-length": 100},
 }
 """Of Penstock only: a queue that retains what it settles, and one for barriers of its workers."""
-ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS | DELAYED | STREAMS | RETAINING
+ARGUMENTS = QUEUES | PAGING | OURS | LOCAL | TRANSFERS | DELAYED | GROUPED | STREAMS | RETAINING
 WORK = [name for name in QUEUES if name.startswith(("work", "fan", "topic"))]
 """Those that consumers take from."""
 PAGED_WORK = [name for name in PAGING if name not in (PAGED_PURGED, PAGED_MORTAL)]
@@ -135,7 +140,7 @@ TRANSACTED = [road for road in PAGED_ROADS if ("paged.2",) not in road.places]
 
 def drained(ours: bool) -> list[str]:
     """Return the queues whose messages a consumer takes after a restart; the one for dead letters is the last."""
-    return [*((*PAGING, *LOCAL, SUBSCRIPTION, *TRANSFERS, *DELAYED) if ours else ()), *QUEUES]
+    return [*((*PAGING, *LOCAL, SUBSCRIPTION, *TRANSFERS, *DELAYED, *GROUPED) if ours else ()), *QUEUES]
 
 
 def declare(link: Link, history: History, ours: bool) -> None:

@@ -57,6 +57,13 @@ def test_tables_are_for_people_and_leave_the_asker_out(broker: BrokerProcess, na
         assert len(listed(broker, "channels")) == len(listed(broker, "connections")) == 1
 
 
+def test_count_of_0_messages_is_refused_by_commands_that_take_messages(broker: BrokerProcess, name: str) -> None:
+    for words in (("move", name, "other"), ("copy", name, "other"), ("redrive", name)):
+        done = penstock_command("queues", *words, "--count", "0", "--url", broker.url)
+        assert done.returncode == 2
+        assert "--count must be a whole number from 1, not '0'" in done.stderr
+
+
 def test_existing_object_is_deleted_with_if_exists(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     assert told(broker, "delete", "queue", name, "--if-exists") == {"queue": name, "deleted": True, "messages": 0}

@@ -190,6 +190,26 @@ def test_move_of_all_queues_takes_those_that_both_brokers_have(tmp_path: Path) -
         assert len(taken(old.url, "old-only")) == 1
 
 
+def test_move_names_streams_and_messages_that_are_not_delivered(tmp_path: Path) -> None:
+    data = [("--data", str(tmp_path / name)) for name in ("a", "b")]
+    with serving(tmp_path, *data[0]) as old, serving(tmp_path, *data[1]) as new:
+        for broker in (old, new):
+            with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+                connection.channel().queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
+        with channel_of(old, confirms=True) as channel:
+            channel.basic_publish("", "log", b"1")
+        eventually(lambda: old.queue("log")["stream"]["next"] == 1, "the message is kept")
+        done = penstock_command("messages", "move", "--all", "--from-url", old.url, "--to-url", new.url)
+        sentence = "0 messages moved, of 0 queues; 1 stream not moved, as streams keep their messages: log\n"
+        assert (done.returncode, done.stdout) == (0, sentence), done.stderr
+        declared(new.url, "plain")
+        done = penstock_command(
+            *("messages", "move", "--from", "log", "--to", "plain", "--from-url", old.url, "--to-url", new.url)
+        )
+        left = "1 were not delivered: consumers have them, or the queue is a stream"
+        assert (done.returncode, done.stdout) == (0, f"0 messages moved, of 0 queues; {left}\n"), done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(700)]
 CHECKS = (
     "queue", "asynchronous", "presettled", "acknowledged", "rejected", "transacted", "selector", "browser", "topic",
     "durable", "shared", "temporary", "request", "unknown",
-    "refused",
+    "refused", "delayed",
 )  # fmt: skip
 
 

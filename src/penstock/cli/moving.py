@@ -60,6 +60,10 @@ class Counts:
     """Queues from which messages were moved."""
     absent: list[str] = field(default_factory=list)
     """With --all: queues of the target that the other broker has not, or does not give away."""
+    streams: list[str] = field(default_factory=list)
+    """With --all: streams of the target, whose messages nobody can take out of the other broker."""
+    undelivered: int = 0
+    """Messages that were ready in a queue, and that the broker did not deliver."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Properties and headers that were not sent, by name."""
     reasons: list[str] = field(default_factory=list)
@@ -73,6 +77,8 @@ class Counts:
             "doubtful": self.doubtful,
             "queues": self.queues,
             "absent": self.absent,
+            "streams": self.streams,
+            "undelivered": self.undelivered,
             "left_out": self.left_out,
             "reasons": self.reasons,
         }
@@ -81,8 +87,13 @@ class Counts:
         """Return the counts as a sentence."""
         parts = [f"{counted(self.moved, 'message')} moved, of {counted(self.queues, 'queue')}"]
         if self.absent:
-            names = ", ".join(self.absent[:SAID_MOST]) + (", ..." if len(self.absent) > SAID_MOST else "")
+            names = _some(self.absent)
             parts.append(f"{counted(len(self.absent), 'queue')} not moved, as the other broker has none: {names}")
+        if self.streams:
+            names = _some(self.streams)
+            parts.append(f"{counted(len(self.streams), 'stream')} not moved, as streams keep their messages: {names}")
+        if self.undelivered:
+            parts.append(f"{self.undelivered:,} were not delivered: consumers have them, or the queue is a stream")
         if self.unmatched:
             parts.append(f"{self.unmatched:,} not matched by the filter")
         if self.refused:
@@ -92,6 +103,10 @@ class Counts:
             parts.append(f"{self.doubtful:,} were on their way and may be in both queues")
         parts += [f"{name} of {counted(count, 'message')} is left out" for name, count in self.left_out.items()]
         return "; ".join(parts)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:SAID_MOST]) + (", ..." if len(names) > SAID_MOST else "")
 
 
 @command()
@@ -146,8 +161,9 @@ def _move_all(old: Connection, new: Connection, filter: str, user: str, counts: 
     """Move the messages of all queues that both brokers have, but for streams and exclusive queues."""
     from penstock.client.errors import ChannelClosed, ControlError, LinkClosed
 
-    names = [str(each["name"]) for each in new.list("queues") if each["type"] != STREAM and not each["exclusive"]]
-    for name in names:
+    queues = [each for each in new.list("queues") if not each["exclusive"]]
+    counts.streams = [str(each["name"]) for each in queues if each["type"] == STREAM]
+    for name in [str(each["name"]) for each in queues if each["type"] != STREAM]:
         try:
             moving = Moving(old, new, name, name, filter, user, counts)
         except (ChannelClosed, ControlError, LinkClosed):
@@ -192,6 +208,7 @@ class Moving:
                 if batch:
                     self._send(batch)
                 if looked_at == 0:
+                    self._counts.undelivered += (self._ready or seen) - seen
                     return
         finally:
             for delivery in self._left:

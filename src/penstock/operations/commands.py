@@ -22,7 +22,7 @@ from penstock.operations.command import (
     places,
 )
 from penstock.operations.command_info import INFOS
-from penstock.settings.kind import COUNT
+from penstock.settings.kind import COUNT, whole
 from penstock.settings.without_effect import in_exchange, in_queue
 from penstock.texts import counted, nearest
 
@@ -183,7 +183,7 @@ def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
     return Command(f"bindings {verb}", f"queue.{does}", text, fields, sentences, request, answer=shown)
 
 
-_COUNT: Final = Field("count", "Take at most N messages, the first ones.", COUNT, metavar="N")
+_COUNT: Final = Field("count", "Take at most N messages, the first ones.", whole(1), metavar="N")
 _FILTER: Final = Field("filter", "Take messages that this selector matches, such as \"kind = 'bill'\".",
                        metavar="SELECTOR")  # fmt: skip
 _KEY: Final = Field("key", "Take messages with this routing key; * stands for any text.", metavar="KEY")

@@ -27,7 +27,7 @@ from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.node import Node
-from penstock.management.operation import ALL, Answer, looking
+from penstock.management.operation import ALL, Answer, Operation, looking
 from penstock.management.operation import Route as Path
 from penstock.operations import joins, users
 from penstock.operations.joins import FOUND_MOST
@@ -87,7 +87,7 @@ def _given(subject: object) -> list[str]:
     return [given] if isinstance(given, str) else []
 
 
-OPERATIONS: Final = (
+OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("", find, ("q",), tag=MANAGEMENT, asks=ALL, join=joins.FOUND, routes=(
         Path("GET /penstock/find", f"Find names that contain the text `q`: at most {FOUND_MOST} queues, exchanges, "
              "connections, users, virtual hosts and cursors each.", query=("q",)),

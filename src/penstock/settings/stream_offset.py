@@ -29,7 +29,9 @@ TIME: Final = "time"
 WORDS: Final = (FIRST, LAST, NEXT)
 OFFSET_MOST: Final = (1 << 62) - 1
 """Largest offset."""
-RULE: Final = "first, last, next, an offset from 0, a timestamp, or an age such as 1h (units Y, M, D, h, m, s)"
+RULE: Final = (
+    f"first, last, next, an offset from 0 to {OFFSET_MOST}, a timestamp, or an age such as 1h (units Y, M, D, h, m, s)"
+)
 
 
 class StreamOffset:

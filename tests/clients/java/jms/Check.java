@@ -222,6 +222,42 @@ public class Check {
         }
     }
 
+    static void delayed() throws Exception {
+        try (Connection connection = connect(null)) {
+            Session session = connection.createSession();
+            Queue work = session.createQueue(prefix + "-work");
+            MessageProducer producer = session.createProducer(work);
+            long begun = System.currentTimeMillis();
+            for (int mode : new int[] {DeliveryMode.PERSISTENT, DeliveryMode.NON_PERSISTENT}) {
+                producer.setDeliveryMode(mode);
+                producer.setDeliveryDelay(500);
+                producer.setTimeToLive(100);  // Counts from the send: the message expires before it is due.
+                producer.send(session.createTextMessage("expired"));
+                producer.setTimeToLive(600_000);
+                producer.send(session.createTextMessage("later"));
+                producer.setDeliveryDelay(0);
+                producer.send(session.createTextMessage("now"));
+            }
+            MessageConsumer consumer = session.createConsumer(work);
+            same(receive(consumer, 2), "[now, now]");
+            for (int mode : new int[] {DeliveryMode.PERSISTENT, DeliveryMode.NON_PERSISTENT}) {
+                Message later = consumer.receive(PATIENCE);
+                same(List.of(((TextMessage) later).getText(), later.getJMSDeliveryMode()), "[later, " + mode + "]");
+                same(later.getJMSDeliveryTime() - begun >= 500, true);
+                same(System.currentTimeMillis() - begun >= 500, true);
+            }
+            nothing(consumer);
+            producer.setDeliveryMode(DeliveryMode.PERSISTENT);
+            producer.setDeliveryDelay(1L << 60);
+            try {
+                producer.send(session.createTextMessage("never"));
+                throw new AssertionError("no JMSException");
+            } catch (JMSException refused) {
+                same(refused.getMessage().contains("x-opt-delivery-time"), true);
+            }
+        }
+    }
+
     static void topic() throws Exception {
         try (Connection connection = connect(null)) {
             Session session = connection.createSession();
@@ -409,7 +445,7 @@ public class Check {
         Map.entry("topic", Check::topic), Map.entry("durable", Check::durable),
         Map.entry("shared", Check::shared), Map.entry("temporary", Check::temporary),
         Map.entry("request", Check::request), Map.entry("unknown", Check::unknown),
-        Map.entry("refused", Check::refused)));
+        Map.entry("refused", Check::refused), Map.entry("delayed", Check::delayed)));
 
     public static void main(String[] words) throws Exception {
         server = words[0];
