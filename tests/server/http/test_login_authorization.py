@@ -129,6 +129,8 @@ TAKEN: dict[tuple[str, str], tuple[str, object]] = {
         for verb in ("move", "copy")
     },
     (f"{TRANSFER}/redrive", "POST"): ("/penstock/queues/cells/q/redrive", {}),
+    (f"{TRANSFER}/redrive", "GET"): ("/penstock/queues/cells/q/redrive", None),
+    (f"{TRANSFER}/messages/delete", "POST"): ("/penstock/queues/cells/q/messages/delete", {"key": "k"}),
     (f"{TRANSFER}/messages", "GET"): ("/penstock/queues/cells/q/messages", None),
     (f"{TRANSFER}/delayed", "GET"): ("/penstock/queues/cells/q/delayed", None),
     **{

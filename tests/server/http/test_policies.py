@@ -133,3 +133,9 @@ def test_policies_and_parameters_outlive_a_kill_in_both_stores(tmp_path: Path, e
             queue = its.get("/queues/%2F/q")
             assert (queue["policy"], queue["operator_policy"]) == ("p", "o")
             assert queue["effective_policy_definition"] == {"max-length": 5, "expires": 900_000}
+
+
+def test_answer_about_a_queue_with_control_characters_in_its_name_escapes_them(web: Web) -> None:
+    made = web.ask("PUT", "/queues/%2F/" + quote("a\r\nb\x00ü", safe=""), {"arguments": {"capacity-messages": 4}})
+    said = r"queue a\r\nb\x00\xfc holds publishers at 4 messages"
+    assert (made.status, made.headers["penstock-overflow"]) == (201, said)

@@ -121,10 +121,13 @@ def no_content(status: int = 204, headers: dict[str, str] | None = None) -> Resp
 
 
 def overflow_header(sentences: object) -> dict[str, str]:
-    """Return the header, for an answer without a body, that shows the new overflow policy of queues; {} for none."""
+    """Return the header, for an answer without a body, that shows the new overflow policy of queues; {} for none.
+
+    Names may have control characters, which a header cannot have: they are escaped, like all that is not ASCII.
+    """
     if not isinstance(sentences, list) or not sentences:
         return {}
-    return {OVERFLOW_HEADER: "; ".join(sentences).encode("ascii", "backslashreplace").decode()}
+    return {OVERFLOW_HEADER: "; ".join(sentences).encode("unicode_escape").decode()}
 
 
 def bad_request(reason: str) -> HttpError:
