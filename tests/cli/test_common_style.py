@@ -12,7 +12,7 @@ from tests.support.terminals import in_terminal
 
 def test_output_has_colours_on_a_terminal_only(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
-    words = ("list", "queues", "--url", broker.url)
+    words = ("list", "queues", "--filter", f"name={name}", "--url", broker.url)
     assert "\x1b" not in run(broker, "list", "queues")
     with in_terminal(*words, columns=200) as terminal:
         assert terminal.ended() == 0
