@@ -8,11 +8,11 @@ compared with both. Workers of the queue reject nothing, so no confirmed message
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from bench.crash.history import History, body_of
-from bench.crash.parties import Party, some_size
-from bench.crash.streams import read_stream
+from bench.crash.history import History
+from bench.crash.parties import Party
+from bench.crash.streams import Appender, Place, read_stream
 from bench.crash.topology import RETAINED
 from bench.crash.wire import Link, Refused
 from penstock.content.properties import Properties
@@ -21,11 +21,7 @@ from penstock.wire.amqp091 import spec
 COMPANION = f"{RETAINED}.retained"
 BARRIERS = "retained.barriers"
 """Queue of the barriers, whose messages nobody reads; its oldest ones are dropped."""
-MOST_PUBLISHED = 400
-"""What one publisher publishes in a round at most."""
-
-Place = Callable[[], tuple[str, int, History, random.Random]]
-"""Returns the first arguments of the next client."""
+PERSISTENT = (2,)
 
 
 class RetainedMessages:
@@ -35,37 +31,6 @@ class RetainedMessages:
         self.confirmed: set[str] = set()
         self.settled: set[str] = set()
         """Messages whose acknowledgement is sure."""
-
-
-class RetainedPublisher(Party):
-    """Publishes persistent messages to the queue."""
-
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, known: RetainedMessages) -> None:
-        super().__init__(name, port, history, chance)
-        self.known = known
-        self.window = chance.choice((1, 10, 100))
-        self._waiting: dict[int, str] = {}
-
-    def act(self) -> None:
-        link = self.connect()
-        link.on_confirm = self._told
-        link.ask(spec.CONFIRM_SELECT)
-        while True:
-            while len(self._waiting) < self.window and self.number < MOST_PUBLISHED:
-                self.number += 1
-                name = f"{self.name}.{self.number}"
-                body = body_of(name, some_size(self.chance))
-                number = link.publish("", RETAINED, Properties(message_id=name, delivery_mode=2), body)
-                self._waiting[number] = name
-            link.flush()
-            link.read()
-
-    def _told(self, number: int, multiple: bool, positive: bool) -> None:
-        for each in [one for one in self._waiting if one == number or (multiple and one < number)]:
-            name = self._waiting.pop(each)
-            if positive:
-                self.known.confirmed.add(name)
-                self.history.answered("confirmed")
 
 
 class RetainedWorker(Party):
@@ -112,7 +77,7 @@ def retaining(place: Place, chance: random.Random, known: RetainedMessages) -> I
     """Yield clients of the queue that retains."""
     if chance.random() < 0.7:
         for _ in range(chance.choice((1, 2))):
-            yield RetainedPublisher(*place(), known)
+            yield Appender(*place(), RETAINED, known.confirmed, PERSISTENT)
         for _ in range(chance.choice((1, 1, 3))):
             yield RetainedWorker(*place(), known)
 

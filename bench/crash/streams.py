@@ -19,6 +19,8 @@ KEPT = "stream.kept"
 """The stream that keeps everything."""
 MOST_APPENDED = 400
 """What one publisher appends in a round at most."""
+MODES = (1, 2, 2)
+"""Delivery modes: a stream stores transient messages too."""
 HEADER = "x-stream-offset"
 
 
@@ -50,14 +52,22 @@ def offset_of(delivery: Delivery) -> int:
 
 
 class Appender(Party):
-    """Publishes to a stream; some of its messages are transient, which makes no difference."""
+    """Publishes to a queue, with one of some delivery modes, and notes what is confirmed."""
 
     def __init__(
-        self, name: str, port: int, history: History, chance: random.Random, stream: str, ledger: Ledger
+        self,
+        name: str,
+        port: int,
+        history: History,
+        chance: random.Random,
+        queue: str,
+        confirmed: set[str],
+        modes: tuple[int, ...],
     ) -> None:
         super().__init__(name, port, history, chance)
-        self.stream = stream
-        self.ledger = ledger
+        self.queue = queue
+        self.confirmed = confirmed
+        self.modes = modes
         self.window = chance.choice((1, 10, 100))
         self._waiting: dict[int, str] = {}
 
@@ -69,9 +79,9 @@ class Appender(Party):
             while len(self._waiting) < self.window and self.number < MOST_APPENDED:
                 self.number += 1
                 name = f"{self.name}.{self.number}"
-                mode = self.chance.choice((1, 2, 2))
+                mode = self.chance.choice(self.modes)
                 body = body_of(name, some_size(self.chance))
-                number = link.publish("", self.stream, Properties(message_id=name, delivery_mode=mode), body)
+                number = link.publish("", self.queue, Properties(message_id=name, delivery_mode=mode), body)
                 self._waiting[number] = name
             link.flush()
             link.read()
@@ -80,7 +90,7 @@ class Appender(Party):
         for each in [one for one in self._waiting if one == number or (multiple and one < number)]:
             name = self._waiting.pop(each)
             if positive:
-                self.ledger.confirmed.add(name)
+                self.confirmed.add(name)
                 self.history.answered("confirmed")
 
 
@@ -122,7 +132,7 @@ def appending(place: Place, chance: random.Random, ledgers: Ledgers) -> Iterator
     for stream, ledger in ledgers.items():
         if chance.random() < 0.6:
             for _ in range(chance.choice((1, 2))):
-                yield Appender(*place(), stream, ledger)
+                yield Appender(*place(), stream, ledger.confirmed, MODES)
             for _ in range(chance.choice((0, 1, 3))):
                 yield StreamReader(*place(), stream, ledger)
 
