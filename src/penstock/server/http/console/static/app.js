@@ -15,12 +15,14 @@ import * as limits from "./pages/limits.js";
 import * as overview from "./pages/overview.js";
 import * as queues from "./pages/queues.js";
 import * as policies from "./pages/policies.js";
-import * as queue from "./pages/queue.js";
+import * as state from "./pages/queue/state.js";
 import * as settings from "./pages/settings.js";
 import * as users from "./pages/users.js";
 
 const MODULES = { flow, overview, queues, exchanges, connections, channels, cursors, users, limits, policies, settings, definitions };
-const DETAILS = { queues: queue, connections, exchanges, cursors: cursor };
+const DETAILS = { queues: state, connections, exchanges, cursors: cursor };
+// Parts of a queue, by the last name of their address; the first is also without it.
+const PARTS = { state };
 const THEME = "penstock.theme";
 
 const main = document.getElementById("main");
@@ -58,13 +60,13 @@ function show() {
   if (!user) { showLogin(); return; }
   const [key, ...names] = route();
   const found = PAGES.find(([each]) => each === key);
-  const module = names.length && DETAILS[key] ? DETAILS[key] : found ? MODULES[key] : null;
+  const module = names.length && DETAILS[key] ? (key === "queues" && PARTS[names[2]]) || DETAILS[key] : found ? MODULES[key] : null;
   drawHead();
   if (!module) {
     replace(main, h("h1", { tabindex: "-1" }, "There is no such page"));
     return;
   }
-  document.title = `${names.at(-1) ?? found[1]} · Penstock`;
+  document.title = `${names[1] ?? names[0] ?? found[1]} · Penstock`;
   replace(main);
   page = module.open(main, names, user);
   if (live.map) page.update?.(live.map);

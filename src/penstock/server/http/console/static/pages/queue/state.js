@@ -1,15 +1,15 @@
 // One queue: its band over time, its gate, why nothing moves, and what can be done with it.
 
-import { call, get, path } from "../api.js";
-import { amount, Chart, nearer } from "../band.js";
-import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
-import { count, level, percent, plural, rate, rateOf, seconds } from "../format.js";
-import { duty, live } from "../live.js";
-import { grid } from "../table.js";
-import { line, relief, sentences, whyGate, whyQueue } from "../why.js";
-import { age, flat, gateText } from "./queues.js";
-import { inEffect, settingsTable } from "./settings.js";
-import { transfers } from "./transfer.js";
+import { call, get, path } from "../../api.js";
+import { amount, Chart, nearer } from "../../band.js";
+import { attempt, button, confirm, field, h, input, replace, select } from "../../dom.js";
+import { count, level, percent, plural, rate, rateOf, seconds } from "../../format.js";
+import { duty, live } from "../../live.js";
+import { grid } from "../../table.js";
+import { line, relief, sentences, whyGate, whyQueue } from "../../why.js";
+import { age, flat, gateText } from "../queues.js";
+import { inEffect, settingsTable } from "../settings.js";
+import { transfers } from "../transfer.js";
 
 const EVERY_MS = 2000;
 const KEPT = 1800;
