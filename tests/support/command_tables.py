@@ -12,7 +12,7 @@ from penstock.cli.grammar import FORMER, places, sections
 OWN = ("-h", "--help")
 LINKS = {
     "analyze": "analyze.md",
-    "bench": "benchmarks.md",
+    "bench": "inside/benchmarks.md",
     "completion": "#completion",
     "config": "settings.md#where-settings-come-from",
     "cursors": "spark-operation.md",
