@@ -29,7 +29,7 @@ LINKS = {
     "tls": "tls.md",
     "top": "#live-pictures",
     "users": "security.md#users",
-    "why": "why.md",
+    "why": "trouble.md#what-penstock-why-says",
 }
 """Pages and headings about a noun or verb."""
 
