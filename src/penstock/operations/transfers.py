@@ -103,7 +103,8 @@ class Wanted:
             return ToNowhere()
         if self.route is not None:
             return ToExchange(self.vhost, formats, source, self.route)
-        return ToSources(self.vhost, formats, source, self.request.flag("trust_headers"), self._refusal())
+        trusts, forgets = self.request.flag("trust_headers"), self.request.flag("forget_deaths")
+        return ToSources(self.vhost, formats, source, trusts, self._refusal(), forgets)
 
     def subjects(self) -> tuple[Subject, ...]:
         """Return the source, and the targets as far as they are known."""
@@ -248,7 +249,7 @@ MOVED: Final[dict[str, str]] = {MOVE: "moved", COPY: "copied", REDRIVE: "redrive
 """Participles of the verbs; also the names of the count in an answer."""
 CHOSEN: Final[tuple[str, ...]] = ("count", *CHOICES, "positions")
 TRANSFER: Final[tuple[str, ...]] = ("queue", "target", "exchange", "routing_key", *CHOSEN, "rate")
-BACK: Final[tuple[str, ...]] = ("queue", *CHOSEN, "rate", "trust_headers")
+BACK: Final[tuple[str, ...]] = ("queue", *CHOSEN, "rate", "trust_headers", "forget_deaths")
 GONE: Final[tuple[str, ...]] = ("queue", *CHOSEN)
 FIELDS_OF: Final[dict[str, tuple[str, ...]]] = {MOVE: TRANSFER, COPY: TRANSFER, REDRIVE: BACK, DELETE: GONE}
 OF_VERB: Final[dict[str, str]] = {
