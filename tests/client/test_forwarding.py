@@ -103,6 +103,26 @@ async def test_forwarded_message_goes_to_the_given_exchange_and_key(broker_url: 
         assert (found.body, found.properties.correlation_id, found.routing_key) == (b"x", "7", second)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_properties_that_are_set_on_a_forwarded_message_are_sent(broker_url: str, protocol: str) -> None:
+    first, second = fresh(), fresh()
+    async with penstock.connect(url_of(broker_url, protocol)) as connection:
+        for name in (first, second):
+            await connection.declare_queue(name)
+        await connection.publisher(first).send(penstock.Message(b"x", app_id="shop", headers={"a": 1}))
+        async with connection.receiver(first) as receiver:
+            delivery = await receiver.receive(10)
+            assert delivery is not None
+            message = delivery.forwarded()
+            message.properties = message.properties.copy()
+            message.properties.headers = {"b": 2}
+            await connection.publisher(second).send(message)
+        async with connection.receiver(second) as receiver:
+            found = await receiver.receive(10)
+        assert found is not None
+        assert (found.body, found.properties.app_id, found.headers) == (b"x", "shop", {"b": 2})
+
+
 async def test_header_that_the_other_protocol_cannot_carry_is_refused_before_it_is_sent(broker_url: str) -> None:
     queue = fresh()
     async with (

@@ -55,6 +55,7 @@ PLACES: Final[dict[str, str]] = {
     "queues get": "messages:get",
     "messages browse": "browsing:browse",
     "messages move": "moving:move",
+    "bridges run": "bridges:run",
     "queues watch": "top:watch",
     "alarms list": "alarms:list_",
     "cursors show": "looking:show_cursor",
@@ -76,6 +77,7 @@ PLACES: Final[dict[str, str]] = {
 OMITTED_VERBS: Final = {"alarms": "list"}
 """Nouns whose name alone is a command, with its verb."""
 GROUPS: Final = {
+    "bridges": "Carry messages between brokers.",
     "store": "Back up, check and repair the store of a broker.",
     "tls": "Make certificates for development, and reload the certificates of a running broker.",
     "definitions": "Export definitions, check and import them: queues, exchanges, bindings, policies, users.",
@@ -88,6 +90,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "See what happens": ("status", "top", "why", "report"),
     "": (),
     "Definitions, logs and plans": ("definitions", "flow", "logs"),
+    "Between brokers": ("bridges",),
     "Measure": ("bench",),
     "Command line": ("help", "completion", "man"),
 }

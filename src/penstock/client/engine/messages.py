@@ -145,6 +145,8 @@ class Forwarded(Message):
         self.source = source
         self._changed: Properties | None = None
         """Properties after the first request."""
+        self._is_changed = False
+        """True if other properties were set: then the head is encoded."""
 
     @property
     def properties(self) -> Properties:
@@ -156,10 +158,15 @@ class Forwarded(Message):
     @properties.setter
     def properties(self, properties: Properties) -> None:
         self._changed = properties
+        self._is_changed = True
 
-    def is_as_received(self, protocol: str) -> bool:
-        """Return whether a publisher of this protocol needs no properties: it sends the head that was received."""
-        return self.source.passed_head(protocol) is not None
+    def head_for(self, protocol: str) -> bytes | None:
+        """Return the bytes before the body as they were received; None if a publisher must encode the properties."""
+        return None if self._is_changed else self.source.passed_head(protocol)
+
+    def content_for(self, protocol: str) -> bytes | None:
+        """Return head and body together; see `Received.passed_content`."""
+        return None if self._is_changed else self.source.passed_content(protocol)
 
     def sent_by(self, user: str) -> Properties:
         """Return the properties for a publisher of this user: a broker refuses the user-id of another."""

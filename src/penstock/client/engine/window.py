@@ -429,7 +429,7 @@ class Room(Window):
             size = len(message)
         elif isinstance(message, Message):
             size = len(message.body)
-            if not isinstance(message, Forwarded) or not message.is_as_received(self.engine.protocol):
+            if not isinstance(message, Forwarded) or message.head_for(self.engine.protocol) is None:
                 check_properties(message.properties, self.by_links)
         else:
             raise TypeError(f"a message is bytes or a penstock.Message, not {type(message).__name__}")

@@ -225,7 +225,7 @@ class Publisher091(PublisherCore):
 
     def _write_forwarded(self, message: Forwarded, channel: Channel) -> None:
         """Write a received message: its head as it came if it came over AMQP 0-9-1."""
-        head = message.source.passed_head(self.engine.protocol)
+        head = message.head_for(self.engine.protocol)
         if head is None:
             head = encode_header(len(message.body), message.sent_by(self.engine.terms.user))
         self._write_parts(message, frame(spec.FRAME_HEADER, channel.number, head))

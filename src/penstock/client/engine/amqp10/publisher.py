@@ -241,9 +241,9 @@ class Publisher10(PublisherCore):
     def _write_forwarded(self, message: Forwarded) -> None:
         """Write a received message: its sections as they came if it came over AMQP 1.0, and need not name a target."""
         place = self._place(message)
-        source, protocol = message.source, self.engine.protocol
-        content = None if place else source.passed_content(protocol)
-        head = None if place or content is not None else source.passed_head(protocol)
+        protocol = self.engine.protocol
+        content = None if place else message.content_for(protocol)
+        head = None if place or content is not None else message.head_for(protocol)
         if content is not None:
             self._put_content(content)
         elif head is not None:
