@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final
 import click
 
 from penstock.cli import top_view
-from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Feed, say, say_json, styled, table, writing
+from penstock.cli.common import INTERRUPTED, Feed, say, say_json, styled, writing
 from penstock.cli.parameters import Url, command, option
+from penstock.cli.tables import COLUMN_COLOURS, table
 from penstock.errors import ConfigError, PenstockError
 from penstock.settings.kind import seconds_from, whole
 from penstock.texts import counted, printable, road_text, rounded_bytes, shown_age, shown_capacity, shown_percent

@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from penstock.cli import common, top_view
+from penstock.cli.tables import COLUMN_COLOURS
 from penstock.errors import PenstockError
 from penstock.texts import printable
 
@@ -227,7 +228,7 @@ class TopScreen(App[int]):
 
 def _cell(head: str, text: str) -> Text:
     """Return a cell in its style; long names are cut."""
-    colour = common.COLUMN_COLOURS.get(head)
+    colour = COLUMN_COLOURS.get(head)
     meaning = None if colour is None else colour(text)
     found = Text(text, STYLES.get(meaning or "", ""), justify="right" if head in RIGHT else "left", no_wrap=True)
     if head == "queue":
