@@ -210,7 +210,7 @@ def blocked_lines(why: Item, columns: int = 0, most: int = GATES_SHOWN) -> list[
     In a terminal the line of the first gate is wrapped, and others are cut to its columns.
     """
     gates = why.get("gates") or []
-    found = []
+    found: list[str] = []
     for gate in gates[:most]:
         hint = f"; {gate['advice']}" if gate.get("advice") else ""
         name = f"{gate['kind']} {gate['name']}" if gate["name"] else gate["kind"]

@@ -377,7 +377,7 @@ def _fills(queue: Queue, messages: list[int], octets: list[int]) -> list[float] 
     for count, size in zip(messages, octets, strict=True):
         percent = 0.0
         if capacity.messages != UNLIMITED and capacity.messages > 0:
-            percent = 100.0 * count / capacity.messages
+            percent = 100.0 * count / float(capacity.messages)
         if capacity.bytes != UNLIMITED and capacity.bytes > 0:
             percent = max(percent, 100.0 * float(capacity.counted(count, size)) / float(capacity.bytes))
         fills.append(round(percent, 1))
