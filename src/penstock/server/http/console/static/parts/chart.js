@@ -25,7 +25,8 @@ export class Chart {
   }
 
   // `data`: points ({at, depth, in, out, closed}, the oldest first), span and step in seconds, end, unit, limits (resume,
-  // stop, capacity, wall, each a number or null), and now ({depth, in, out, open}).
+  // stop, capacity, wall, each a number or null), now ({depth, in, out, open}), and where wanted the name of the
+  // capacity, and what is said of a limit far beyond the scale.
   show(data) {
     if (this.cursor !== null) {
       const at = this.data.points[this.cursor].at;
@@ -125,8 +126,8 @@ export class Chart {
   shut() {
     const { points, step, span } = this.data, wide = (step / span) * this.inner;
     const path = points.filter((each) => each.closed > 0).map((each) => {
-      const long = Math.max(wide * Math.min(each.closed, 1), 1), from = Math.max(this.x(each.at) - long, this.left);
-      return `M${round(from)} ${this.lane + LANE / 2}h${round(Math.min(long, this.x(each.at) - from) + .4)}`;
+      const long = Math.max(wide * (each.closed > .95 ? 1 : each.closed), 1), from = Math.max(this.x(each.at) - long, this.left);
+      return `M${round(from)} ${this.lane + LANE / 2}h${round(Math.min(long, this.x(each.at) - from) + (each.closed > .95 ? .6 : 0))}`;
     }).join("");
     return [s("rect", { class: "lane", x: this.left, y: this.lane, width: this.inner, height: LANE, rx: 1 }), path ? s("path", { class: "shut", d: path }) : null];
   }
@@ -135,11 +136,12 @@ export class Chart {
   names(most, narrow) {
     const { limits, now } = this.data, end = this.left + this.inner;
     const above = [];
-    for (const [name, text] of [["capacity", "capacity"], ["wall", "drops above"], ["stop", "stop"], ["resume", "resume"]]) {
+    for (const [name, text] of [["capacity", this.data.capacity ?? "capacity"], ["wall", "drops above"], ["stop", "stop"], ["resume", "resume"]]) {
       if (limits[name] !== null && limits[name] <= most) above.push({ kind: name, text: `${text} ${this.sized(limits[name])}`, y: this.y(limits[name]) + 4 });
     }
     const first = limits.stop ?? limits.wall ?? limits.capacity;
-    if (!above.length && first !== null) above.push({ kind: limits.stop === null ? "capacity" : "stop", text: `${limits.stop === null ? "limit" : "stop"} ${this.sized(first)} ↑`, y: this.top + 8 });
+    const beyond = first === null || above.length ? this.data.beyond : `${limits.stop === null ? "limit" : "stop"} ${this.sized(first)} ↑`;
+    if (beyond) above.push({ kind: "capacity", text: beyond, y: this.top + 8 });
     if (narrow) return above.map((each) => s("text", { class: `limit ${each.kind}`, x: end - 4, y: each.kind === "resume" ? each.y + 9 : each.y - 8, "text-anchor": "end" }, each.text));
     const rates = now ? [["in", now.in], ["out", now.out]].filter(([, value]) => value !== undefined && value !== null).map(([kind, value]) => ({ kind, text: `${kind} ${value ? rateNumber(value) : 0} /s`, y: this.r(value) + 4 })) : [];
     return [...apart(above, this.top + 8, this.lane - 4), { kind: "stop", text: this.words.lane, y: this.lane + 7 }, ...apart(rates, this.rates, this.bottom + 4)]
@@ -192,7 +194,7 @@ function ceiling({ points, limits, now }) {
 function marks(most, wanted, binary = false) {
   const rough = most / wanted;
   const power = binary ? 2 ** Math.floor(Math.log2(rough)) : 10 ** Math.floor(Math.log10(rough));
-  const step = power * (binary ? (rough / power > 1.5 ? 2 : 1) : [1, 2, 5, 10].find((each) => each * power >= rough));
+  const step = power * (binary ? (rough > power ? 2 : 1) : [1, 2, 5, 10].find((each) => each * power >= rough));
   return Array.from({ length: Math.floor(most / step) + 1 }, (none, at) => at * step);
 }
 
