@@ -3,6 +3,7 @@
 import { button, h, replace } from "../dom.js";
 import { count } from "../format.js";
 import { icon } from "../icons.js";
+import { menu } from "./dialogs.js";
 
 // Rows that are chosen, over all pages of a list: at most as many as one request may name. `all` is everything that
 // matches, also what is not shown.
@@ -120,7 +121,7 @@ export class PickList {
   }
 }
 
-// What can be done with the chosen rows. `actions` are buttons; the first is the main one.
+// What can be done with the chosen rows. `actions` are buttons, the main one first; on a phone the others are in a menu.
 export class Bar {
   constructor(name, picks) {
     this.picks = picks;
@@ -134,7 +135,11 @@ export class Bar {
     if (said === this.said) return;
     this.said = said;
     const focused = [...this.element.querySelectorAll("button")].indexOf(document.activeElement);
-    replace(this.element, h("b", { role: "status" }, `${number === null ? "All" : count(number)} selected`), more, actions, button(icon("close"), () => this.picks.clear(), { class: "ghost icon", "aria-label": "Select none", title: "Select none" }));
+    const rest = actions.slice(1);
+    for (const each of rest) each.classList.add("rest");
+    const folded = rest.length ? menu(icon("more"), "More for the selected", rest.map((each) => [each.textContent, () => each.click(), each.classList.contains("danger") ? "danger" : null])) : null;
+    folded?.classList.add("fold");
+    replace(this.element, h("b", { role: "status" }, `${number === null ? "All" : count(number)} selected`), more, actions, folded, button(icon("close"), () => this.picks.clear(), { class: "ghost icon", "aria-label": "Select none", title: "Select none" }));
     if (focused >= 0) this.element.querySelectorAll("button")[focused]?.focus();
   }
 }

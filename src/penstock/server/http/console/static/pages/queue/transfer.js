@@ -50,7 +50,8 @@ export function move(source, chosen, begun, { only = null, why = null } = {}) {
   const target = input({ list: "queue-names", placeholder: "queue", oninput: () => suggest(), onblur: () => look() });
   const exchange = input({ placeholder: "exchange" }), key = input({ placeholder: "routing key" });
   const state = h("small", { role: "status" }), rate = rateInput();
-  const places = { queue: h("div", { class: "stack" }, field("Target queue", target), state, names), exchange: h("div", { class: "fields" }, field("Exchange", exchange), field("Routing key", key)) };
+  const places = { queue: field("Target queue", target), exchange: h("div", { class: "fields" }, field("Exchange", exchange), field("Routing key", key)) };
+  places.queue.append(state, names);
   const place = h("div", {}, places.queue);
   const suggest = async () => {
     const found = await get(path`/queues/${source.vhost}` + `?${new URLSearchParams({ page: 1, page_size: NEAR, name: target.value, columns: "name" })}`).catch(() => null);
