@@ -19,7 +19,8 @@ export function pretty(text) {
   return made;
 }
 
-// Parts of an object or a list, of its outermost level only: [name, text] each; items of a list have no name.
+// Parts of an object or a list, of its outermost level only: [name, text, place in the whole] each; items of a list
+// have no name.
 export function parts(text) {
   const found = [];
   let depth = 0, start = 0, name = null, from = 0;
@@ -27,8 +28,8 @@ export function parts(text) {
     const opens = token === "{" || token === "[", closes = token === "}" || token === "]";
     if (closes) depth -= 1;
     if ((depth === 1 && token === ",") || (depth === 0 && closes)) {
-      const part = text.slice(start, index).trim();
-      if (part) found.push([name, part]);
+      const raw = text.slice(start, index), part = raw.trim();
+      if (part) found.push([name, part, start + raw.indexOf(part)]);
       [start, name] = [index + 1, null];
     } else if (depth === 1 && token === ":" && name === null && text[from] === "{") {
       name = JSON.parse(text.slice(start, index));

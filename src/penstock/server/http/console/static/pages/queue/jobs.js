@@ -2,7 +2,7 @@
 
 import { call, get, path } from "../../api.js";
 import { attempt, button, h, replace } from "../../dom.js";
-import { count, plural, seconds } from "../../format.js";
+import { count, plural, seconds, sentence } from "../../format.js";
 import { icon } from "../../icons.js";
 
 const NAMES = { "queue.move": "Move", "queue.copy": "Copy", "queue.redrive": "Redrive", "messages.delete": "Deletion" };
@@ -65,8 +65,4 @@ export class QueueJobs {
     this.left = true;
     clearTimeout(this.timer);
   }
-}
-
-function sentence(text) {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }

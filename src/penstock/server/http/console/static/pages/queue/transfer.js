@@ -2,7 +2,7 @@
 
 import { call, get, path } from "../../api.js";
 import { field, h, input, replace, select } from "../../dom.js";
-import { count, plural } from "../../format.js";
+import { count, plural, sentence } from "../../format.js";
 import { form } from "../../parts/dialogs.js";
 import { number, segments, skeleton } from "../../parts/page.js";
 import { table } from "../../parts/list.js";
@@ -29,7 +29,7 @@ export function redrive(source, chosen, begun) {
 function targets(found) {
   const rows = found.targets.map((each) => [each.queue, number(each.messages), happens(each)]);
   if (found.others) rows.push([h("span", { class: "quiet" }, "other queues"), number(found.others), ""]);
-  rows.push(...found.left.map((each) => [h("span", { class: "amber" }, "stay here"), number(each.messages), `${each.reason.charAt(0).toUpperCase()}${each.reason.slice(1)}.`]));
+  rows.push(...found.left.map((each) => [h("span", { class: "amber" }, "stay here"), number(each.messages), sentence(each.reason)]));
   if (!rows.length && !found.unread) return h("p", { class: "amber" }, "None of these messages can be redriven.");
   return [table("What happens", [{ title: "To queue", kind: "name" }, { title: "Messages", kind: "n" }, { title: "What happens there", kind: "wrap" }], rows),
     found.unread ? h("p", { class: "quiet" }, `${plural(found.unread, "message")} more ${found.unread === 1 ? "was" : "were"} not looked at; the job takes ${found.unread === 1 ? "it" : "them"} too.`) : null];
@@ -38,9 +38,8 @@ function targets(found) {
 // "closed 3.3 s: they wait in line behind 94" as a red half and a sentence.
 function happens({ text, state }) {
   const at = text.indexOf(": ");
-  const capital = (part) => `${part.charAt(0).toUpperCase()}${part.slice(1)}.`;
-  if (at < 0) return capital(text);
-  return [h("span", { class: state.tone === "stop" ? "red" : "amber" }, capital(text.slice(0, at))), ` ${capital(text.slice(at + 2))}`];
+  if (at < 0) return sentence(text);
+  return [h("span", { class: state.tone === "stop" ? "red" : "amber" }, sentence(text.slice(0, at))), ` ${sentence(text.slice(at + 2))}`];
 }
 
 // Into a queue, or to an exchange. `only` is "copy" where nothing may leave the queue, with the reason in `why`.
