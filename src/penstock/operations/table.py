@@ -85,6 +85,10 @@ def _for_people(node: Node, request: ControlRequest, answer: Row) -> Row:
     sentences = answer["sentences"]
     assert isinstance(sentences, list)
     answer["sentences"] = _labelled(node, [*sentences, *jobs.sentences(node, request)])
+    for name, of in (("line", "producer"), ("waits_for", "channel")):
+        rows = answer.get(name)
+        for row in rows if isinstance(rows, list) else []:
+            row["label"] = _labelled(node, row.get(of))
     return answer
 
 

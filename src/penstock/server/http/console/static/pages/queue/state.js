@@ -7,7 +7,7 @@ import { count, level, percent, plural, rate, rateOf, seconds } from "../../form
 import { duty, live } from "../../live.js";
 import { grid } from "../../table.js";
 import { line, relief, sentences, whyGate, whyQueue } from "../../why.js";
-import { age, flat, gateText } from "../queues.js";
+import { flat } from "../queues.js";
 import { inEffect, settingsTable } from "../settings.js";
 import { transfers } from "../transfer.js";
 
@@ -17,6 +17,18 @@ const SPANS = [["live", "Live"], ["5", "5 minutes"], ["60", "Hour"], ["300", "Da
 
 export function open(main, [vhost, name]) {
   return new QueuePage(main, vhost, name);
+}
+
+function gateText(road) {
+  const blocked = road.blocked ? `, ${count(road.blocked)} blocked` : "";
+  const by = road.held_by && road.held_by !== "own" ? ` (${road.held_by})` : "";
+  return road.open
+    ? h("span", { class: `state ${blocked ? "bad" : "good"}` }, `open${blocked}`)
+    : h("span", { class: "state bad" }, `closed${by} ${seconds(road.closed_for_s)}${blocked}`);
+}
+
+function age(oldest) {
+  return oldest === null || oldest === undefined ? "" : seconds(oldest);
 }
 
 class QueuePage {
