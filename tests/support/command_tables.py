@@ -12,7 +12,7 @@ from penstock.cli.grammar import FORMER, places, sections
 OWN = ("-h", "--help")
 LINKS = {
     "analyze": "analyze.md",
-    "bench": "benchmarks.md",
+    "bench": "inside/benchmarks.md",
     "completion": "#completion",
     "config": "settings.md#where-settings-come-from",
     "cursors": "spark-operation.md",
@@ -29,7 +29,7 @@ LINKS = {
     "tls": "tls.md",
     "top": "#live-pictures",
     "users": "security.md#users",
-    "why": "why.md",
+    "why": "trouble.md#what-penstock-why-says",
 }
 """Pages and headings about a noun or verb."""
 

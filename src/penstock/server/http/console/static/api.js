@@ -39,19 +39,19 @@ export function path(strings, ...names) {
   return strings.reduce((made, text, index) => made + encodeURIComponent(names[index - 1]) + text);
 }
 
-function asked(method, where, body, more) {
-  const headers = { authorization: `Basic ${login}` };
+function asked(method, where, body, { headers: more = {}, ...rest } = {}) {
+  const headers = { authorization: `Basic ${login}`, ...more };
   if (body !== undefined) headers["content-type"] = "application/json";
   return fetch(`/api${where}`, {
     method, headers, credentials: "omit", cache: "no-store",
-    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body), ...more,
+    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body), ...rest,
   });
 }
 
-export async function call(method, where, body) {
+export async function call(method, where, body, headers) {
   let answer;
   try {
-    answer = await asked(method, where, body);
+    answer = await asked(method, where, body, { headers });
   } catch {
     throw new ApiError(0, "the broker does not answer");
   }
