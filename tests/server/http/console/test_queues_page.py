@@ -22,7 +22,7 @@ GATED = {"capacity-messages": 10, "stop-messages": 3, "resume-messages": 1}
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker with a queue whose gate is closed, one that the operator holds, one without readers, and two empty ones."""
+    """A broker with a queue whose gate is closed, one that the operator holds, one without readers, two empty ones."""
     with serving(tmp_path_factory.mktemp("queues"), "--http", "127.0.0.1:0") as process:
         web = Web(process.http)
         web.do("PUT", "/vhosts/tenants", {}, status=201)
