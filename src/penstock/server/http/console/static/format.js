@@ -21,6 +21,11 @@ export function rate(value) {
   return `${value < 10 ? value.toFixed(1) : WHOLE.format(Math.round(value))}/s`;
 }
 
+// A rate without its unit, which is in the head of the column.
+export function rateNumber(value) {
+  return value < 10 ? value.toFixed(1) : WHOLE.format(Math.round(value));
+}
+
 export function seconds(value) {
   if (value === null || value === undefined) return "";
   if (value < 60) return `${value.toFixed(value < 10 ? 1 : 0)}${NBSP}s`;
@@ -72,4 +77,10 @@ export function valueOf(row) {
   if (row.unit === "bytes") return bytes(row.value);
   if (row.unit === "s" || row.unit === "ms") return seconds(row.unit === "s" ? row.value : row.value / 1000).replace(/ 0\u00a0(s|min|h)$/, "");
   return count(row.value);
+}
+
+// A clause of the broker as a sentence. Names of settings keep their small letter.
+export function sentence(text) {
+  const first = text.split(/\s/, 1)[0];
+  return `${/[-_=.:'"]\S/.test(first) ? first.charAt(0) : first.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }
