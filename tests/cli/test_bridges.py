@@ -201,3 +201,29 @@ def test_killed_bridge_loses_nothing(brokers: tuple[BrokerProcess, BrokerProcess
     numbers = [number for number, _, _ in taken(new, name)]
     assert sorted(set(numbers)) == list(range(5_000))
     assert depth(old, name) == 0
+
+
+@pytest.mark.parametrize("direction", ["from", "to"])
+def test_bridge_from_and_to_rabbitmq_keeps_properties(
+    brokers: tuple[BrokerProcess, BrokerProcess], rabbitmq: str, direction: str
+) -> None:
+    name = some_name("beside")
+    first, second = (rabbitmq, brokers[1].url) if direction == "from" else (brokers[1].url, rabbitmq)
+    for url in (first, second):
+        with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+            connection.channel().queue_declare(name)
+    given = pika.BasicProperties(headers={"a": [1, "x"], "b": {"c": True}}, priority=2, message_id="1", type="order")
+    with pika.BlockingConnection(pika.URLParameters(first)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for number in range(3_000):
+            given.message_id = str(number)
+            channel.basic_publish("", name, b"body", given)
+    assert carried(f"{first}?queue={name}", second, "--until-empty")["carried"] == 3_000
+    with pika.BlockingConnection(pika.URLParameters(second)) as connection:
+        channel = connection.channel()
+        found = [channel.basic_get(name, auto_ack=True)[1] for _ in range(3_000)]
+    assert [each.message_id for each in found] == [str(number) for number in range(3_000)]
+    assert {str((each.headers, each.priority, each.type)) for each in found} == {
+        str((given.headers, given.priority, given.type))
+    }

@@ -54,6 +54,10 @@ class Terms:
     prefetch: int = PREFETCH
 
 
+NO_REASON: Final = "it gives no reason"
+"""Reason of a basic.nack, which has none."""
+
+
 class TooManyRefused(PenstockError):
     """The target has refused so many messages that the carrier has ended."""
 
@@ -78,8 +82,8 @@ class Carrier:
         """True once nothing more is sent: refusals are then of messages that were taken back."""
         self._away: dict[str, str] = {}
         """Reasons by the end whose connection is lost."""
-        self._refused_since = False
-        """True if the last outcome was a refusal."""
+        self._refused_at = 0.0
+        """Time of the last refusal; 0 before the first."""
 
     @property
     def underway(self) -> int:
@@ -119,7 +123,6 @@ class Carrier:
                 self._away[noun] = event.reason
             elif event.kind == RECONNECTED:
                 self._away.pop(noun, None)
-                self._refused_since = False
 
         connection.on_event(heard)
 
@@ -192,11 +195,10 @@ class Carrier:
         if receipt.outcome == outcomes.CONFIRMED:
             delivery.accept()
             self.state.confirmed(len(delivery.body), now)
-            self._refused_since = False
         elif self._ending:
             delivery.release()
         elif receipt.outcome == outcomes.REFUSED:
-            self._refuse(delivery, receipt.reason)
+            self._refuse(delivery, receipt.reason or NO_REASON)
 
     async def _outcome(self, seconds: float) -> None:
         """Wait for the next outcome, at most so long."""
@@ -207,7 +209,7 @@ class Carrier:
     def _refuse(self, delivery: Delivery, reason: str) -> None:
         self._kept.append(delivery)
         self.state.refuse(reason)
-        self._refused_since = True
+        self._refused_at = asyncio.get_running_loop().time()
 
     def _look(self, publisher: Publisher) -> None:
         """Set the state from what was seen last."""
@@ -216,7 +218,7 @@ class Carrier:
         if self._away:
             noun, reason = next(iter(self._away.items()))
             state.change(AWAY, f"{noun} is away: {reason}", now)
-        elif self._refused_since:
+        elif self._refused_at and (self._refused_at >= state.last or now - self._refused_at < EMPTY_S):
             state.change(REFUSED, f"{self._target} refuses: {state.reasons[-1]}", now)
         elif blocked is not None and (self._underway or blocked.queue is not None):
             state.change(HELD, f"{self._target} has no room: {blocked.reason}", now)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated, Final
 
 from penstock.cli.common import INTERRUPTED, options_of, print_result
@@ -17,12 +14,9 @@ from penstock.texts import counted
 
 if TYPE_CHECKING:
     from penstock.bridges.carrier import Carrier
-    from penstock.bridges.state import State
 
 PRODUCT: Final = "penstock-bridge"
 """Name of a bridge as a client of its brokers."""
-TICK_S: Final = 0.5
-"""Seconds between two looks at the progress."""
 COUNT: Final = "End when the target has N messages more."
 SELECTOR: Final = "Carry messages that this selector matches; the source is read over AMQP 1.0."
 UNTIL_EMPTY: Final = "End when the source has no message for two seconds."
@@ -47,10 +41,11 @@ def run(
     Exit code 1: a message was refused.
 
     For example: penstock bridges run 'amqp://old-host/?queue=orders' amqp://new-host/ --until-empty, or
-    penstock bridges run 'amqp://host/?queue=orders' 'amqp://host/audit?exchange=log&key=orders'
+    penstock bridges run 'amqp://host/?queue=orders' 'amqp://host/audit?exchange=log' --count 1000
     """
     from penstock.bridges.carrier import Carrier, Terms
     from penstock.bridges.ends import source_of, target_of
+    from penstock.bridges.foreground import carry
 
     first = source_of(source)
     second = target_of(target, first)
@@ -60,12 +55,15 @@ def run(
     new = options_of(second.url, product=PRODUCT)
     carrier = Carrier(first, second, old, new, terms)
     ended, interrupted = "", False
+    progress = Progress(False)
     try:
-        interrupted = asyncio.run(_carried(carrier))
+        interrupted = carry(carrier, progress.tell)
     except PenstockError as error:
         if not carrier.state.carried and not carrier.underway:
             raise
         ended = str(error)
+    finally:
+        progress.end()
     state = carrier.state
     answer = {
         "carried": state.carried,
@@ -81,47 +79,6 @@ def run(
         sys.exit(INTERRUPTED)
     if ended or state.refused:
         sys.exit(1)
-
-
-async def _carried(carrier: Carrier) -> bool:
-    """Carry with a line of progress; return whether a signal has ended it."""
-    loop, interrupted = asyncio.get_running_loop(), False
-
-    def stop() -> None:
-        nonlocal interrupted
-        interrupted = True
-        carrier.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    telling = asyncio.ensure_future(_tell(carrier))
-    try:
-        await carrier.run()
-    finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
-    return interrupted
-
-
-async def _tell(carrier: Carrier) -> None:
-    """Show what the carrier does, once a second."""
-    progress, begun = Progress(False), time.monotonic()
-    before, at = 0, begun
-    try:
-        while True:
-            await asyncio.sleep(TICK_S)
-            now, state = time.monotonic(), carrier.state
-            if now - at >= 1.0:
-                rate, before, at = (state.carried - before) / (now - at), state.carried, now
-                progress.tell(_line(state, rate))
-    finally:
-        progress.end()
-
-
-def _line(state: State, rate: float) -> str:
-    doing = state.sentence(asyncio.get_running_loop().time())
-    words = f"{counted(state.carried, 'message')} carried, {rate:,.0f} a second, {doing}"
-    return words if not state.refused else f"{words}; {state.refused:,} refused"
 
 
 def _sentence(carrier: Carrier, ended: str) -> str:
