@@ -4,7 +4,7 @@
 import { button, h, replace } from "./dom.js";
 import { seconds } from "./format.js";
 import { icon, mark } from "./icons.js";
-import { keySwitch, showKeys } from "./keys.js";
+import { areOn, keySwitch, showKeys } from "./keys.js";
 import { live } from "./live.js";
 import { isDark } from "./theme.js";
 
@@ -47,9 +47,10 @@ export function makeHead(user, act) {
 function userMenu(user, act) {
   const close = () => box.hidePopover();
   const then = (next) => () => { close(); next(); };
-  const box = h("div", { id: "user-menu", class: "float menu", popover: "auto" },
+  const keys = keySwitch();
+  const box = h("div", { id: "user-menu", class: "float menu", popover: "auto", onbeforetoggle: () => { keys.querySelector("input").checked = areOn(); } },
     h("p", { class: "quiet" }, h("b", {}, user.name), user.tags.length ? ` ${user.tags.join(", ")}` : ""),
-    button("Light or dark", act.theme), button("All keys", then(showKeys)), keySwitch(), button("Log out", then(act.leave)));
+    button("Light or dark", act.theme), button("All keys", then(showKeys)), keys, button("Log out", then(act.leave)));
   return [button([icon("user"), h("span", {}, user.name)], null, { class: "ghost user", popovertarget: "user-menu", "aria-label": `User ${user.name}`, title: `User ${user.name}` }), box];
 }
 
