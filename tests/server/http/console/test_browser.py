@@ -86,7 +86,7 @@ def test_console_pages_open_and_show_their_objects(process: BrokerProcess, web: 
         ):
             page.goto(f"{process.http}/#/{key}")
             page.get_by_role("heading", name=heading, exact=True, level=1).wait_for()
-            page.get_by_text(text).first.wait_for()
+            page.get_by_role("main").get_by_text(text).first.wait_for()
 
 
 def test_exchange_is_declared_with_any_type_that_the_broker_has(process: BrokerProcess, web: Web, page: Page) -> None:
@@ -132,14 +132,16 @@ def test_login_is_refused_in_words_and_one_without_monitoring_has_lists(
     window = browser.new_context()
     page = window.new_page()
     page.goto(process.http)
-    for password, expected in (("wrong", "The broker refuses this login."), ("a long password", "needs the tag")):
+    for password, expected in (("wrong", "The broker refuses this login."), ("a long password", "every 10 s")):
         page.get_by_label("User").fill("manager")
         page.get_by_label("Password").fill(password)
         page.get_by_role("button", name="Log in").click()
         page.get_by_text(expected).wait_for()
+    assert page.locator("#trouble").inner_text() == "", "a user without monitoring is no trouble"
     page.goto(f"{process.http}/#/overview")
     page.get_by_text("Messages", exact=True).wait_for()
-    page.get_by_role("button", name="Log out manager").click()
+    page.get_by_role("button", name="User manager").click()
+    page.get_by_role("button", name="Log out").click()
     page.get_by_label("Password").wait_for()
     assert page.evaluate("sessionStorage.length") == 0
     window.close()

@@ -181,7 +181,11 @@ class MessagesPage {
     if (text === this.headSaid) return;
     this.headSaid = text;
     refill(this.top, head(this.vhost, this.name, "messages", queue, actions));
+    if (this.asking === "redrive" && this.dead) { this.asking = ""; this.top.querySelector(".actions .main")?.click(); }
   }
+
+  // What the palette asks for: as soon as the queue is known.
+  act(name) { this.asking = name; }
 
   actions() {
     const everything = this.everything();
@@ -303,7 +307,7 @@ class MessagesPage {
     const home = homes.size === 1 && [...homes][0].length <= 24 ? ` to ${[...homes][0]}` : "";
     const begun = (job) => this.begun(job);
     return [
-      letters ? button(`Redrive${home}…`, () => redrive(this.source, chosen, begun), { class: "main", "data-key": "r", "aria-keyshortcuts": "r" }) : null,
+      letters ? button(`Redrive${home}…`, () => redrive(this.source, chosen, begun), { class: "main", "aria-keyshortcuts": "r" }) : null,
       button("Move to…", () => move(this.source, chosen, begun), { class: letters ? null : "main" }), button("Export", () => this.export(chosen)),
       button(chosen.all ? "Purge…" : "Delete…", () => remove(this.source, chosen, begun), { class: "danger" })].filter(Boolean);
   }
@@ -320,7 +324,6 @@ class MessagesPage {
 
   onKey(event) {
     if (event.target.matches("input:not([type=checkbox]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "r" && localStorage.getItem("penstock.keys") !== "off") this.bar.element.querySelector("[data-key=r]")?.click();
     if (event.key === "Escape" && this.view.element.classList.contains("sheet")) this.closeMessage();
     else if (event.key === "Escape" && this.picks.any) this.picks.clear();
   }
