@@ -142,6 +142,12 @@ def test_login_is_refused_in_words_and_one_without_monitoring_has_lists(
     window.close()
 
 
+def held(web: Web, queue: str) -> None:
+    """Declare a queue that the operator holds: it stays on the map."""
+    web.do("PUT", f"/queues/%2F/{queue}", {"durable": False}, status=201)
+    web.do("POST", "/penstock/block", {"queue": queue}, status=200)
+
+
 @pytest.mark.slow
 def test_console_says_that_the_broker_is_away_and_comes_back_by_itself(browser: Browser, tmp_path: Path) -> None:
     with socket.socket() as free:
@@ -149,13 +155,13 @@ def test_console_says_that_the_broker_is_away_and_comes_back_by_itself(browser: 
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with serving(tmp_path, "--http", address) as first, console(browser, first.http) as page:
         page.get_by_text("There are no queues yet.").wait_for()
-        Web(first.http).do("PUT", "/queues/%2F/sooner", {"durable": False}, status=201)
-        page.get_by_role("button", name="Queue sooner: ").click()
-        page.get_by_text("queue sooner: the gate is open").wait_for()
+        held(Web(first.http), "sooner")
+        page.get_by_role("button", name="Queue sooner ").click()
+        page.get_by_role("complementary", name="Why").get_by_role("button", name="Close").wait_for()
         first.stop()
         page.get_by_text("The broker does not answer.").wait_for()
         with serving(tmp_path, "--http", address) as second:
-            Web(second.http).do("PUT", "/queues/%2F/later", {}, status=201)
-            page.get_by_role("button", name="Queue later: ").wait_for()
+            held(Web(second.http), "later")
+            page.get_by_role("button", name="Queue later ").wait_for()
             assert page.get_by_role("alert").inner_text() == ""
-            page.get_by_text("Choose a producer, a gate, a queue or a reader.").wait_for()
+            assert page.get_by_role("complementary", name="Why").get_by_role("button", name="Close").count() == 0
