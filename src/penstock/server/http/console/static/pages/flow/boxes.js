@@ -47,9 +47,9 @@ function producer(item) {
 }
 
 function exchange(item) {
-  const closed = item.gate !== null;
-  return { kind: closed ? "pill blocked" : "pill", title: `${item.title}, ${item.type}${item.vhost === "/" ? "" : ` in ${item.vhost}`}`,
-    content: [kindOf("Exchange"), closed ? gatebar(true) : null, h("b", {}, item.title), closed ? h("span", { class: "red" }, `held ${about(item.gate.closed_for_s ?? 0)}`) : null] };
+  const title = `${item.title}, ${item.type}${item.vhost === "/" ? "" : ` in ${item.vhost}`}`;
+  if (!item.gate) return { kind: "pill", title, content: [kindOf("Exchange"), h("b", {}, item.title)] };
+  return { kind: "shared blocked", title, content: [kindOf("Exchange"), gatebar(true), line("l1", h("b", {}, item.title)), line("l2", h("span", { class: "red" }, `held ${about(item.gate.closed_for_s ?? 0)}`))] };
 }
 
 export function gateTitle(gate) {
@@ -84,9 +84,9 @@ function reader(item) {
     content: [kindOf(consumers ? "Consumer" : "Cursor"), line("l1", h("b", {}, readerTitle(first)), quiet(second)), line("l2", quiet(perSecond(item.rate)), h("span", { class: item.stuck ? "ink" : "quiet" }, used))] };
 }
 
-const BY_KIND = { producer, exchange, shared, queue, reader };
+const BY_COLUMN = { producers: producer, exchanges: (item) => (item.kind ? shared(item) : exchange(item)), queues: queue, readers: reader };
 
-// {kind: classes, title, content} of a box with this width.
-export function boxOf({ kind, item }, width) {
-  return BY_KIND[kind](item, width);
+// {kind: classes, title, content} of a box of a column with this width.
+export function boxOf(item, column, width) {
+  return BY_COLUMN[column](item, width);
 }

@@ -47,7 +47,7 @@ export function lay(model) {
     return (blocking.length ? blocking : own).map((each) => centres.get(each.key));
   };
   const middles = [
-    ...model.exchanges.map((item) => ["exchange", item, mean(targets(model.second, item.key))]),
+    ...model.exchanges.map((item) => [item.gate ? "shared" : "exchange", item, mean(targets(model.second, item.key))]),
     ...model.second.filter((each) => each.from.startsWith("x ")).map((each) => ["none", { key: each.from }, centres.get(each.to)]),
     ...model.shared.map((item) => ["shared", item, null]),
   ];

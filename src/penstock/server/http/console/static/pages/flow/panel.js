@@ -23,7 +23,7 @@ export class Panel {
   constructor(user, choose, changed) {
     Object.assign(this, { user, choose, changed, past: null, pastOf: null, model: null, key: null });
     this.body = h("div", {});
-    this.element = h("aside", { class: "card why", "aria-label": "Why" }, this.body);
+    this.element = h("aside", { class: "card why", "aria-label": "Why", tabindex: "0" }, this.body);
     this.element.addEventListener("click", (event) => this.act(event.target.closest("[data-act]")));
   }
 

@@ -51,7 +51,7 @@ export class Picture {
     for (const each of [...boxes].sort((one, other) => one.y - other.y)) {
       const { x, width } = place[each.column];
       const element = this.boxes.get(each.key) ?? h("button", { type: "button", "data-key": each.key });
-      const { kind, title, content } = boxOf(each, width);
+      const { kind, title, content } = boxOf(each.item, each.column, width);
       const classes = `box ${kind}`.trimEnd(), pressed = String(each.key === chosen);
       if (element.className !== classes) element.className = classes;
       if (element.title !== title) element.title = title;
