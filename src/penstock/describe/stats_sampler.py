@@ -46,6 +46,7 @@ from penstock.describe.message_stats import (
     queue_counts,
 )
 from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
 from penstock.flow.series import FINE, MINUTES, PERIOD, PERIODS, SLOT_S, TALLY_KEYS, TIERS, SampleTimes, Series, Tally
 from penstock.flow.work import Chore
 
@@ -340,6 +341,7 @@ def _sum_of(sums: dict[str, Sum], name: str) -> Sum:
 STEPS_S: Final = tuple([round(slots * SLOT_S) for slots, _ in TIERS])
 """Seconds of an entry of each tier."""
 RATES: Final = ("publish", "deliver_get", "ack", "redeliver")
+BYTES_LEVEL: Final[int] = QUEUE_LEVELS.index("bytes")
 
 
 def of_queue(queue: Queue, stats: StatsSampler, tier: int) -> Row:
@@ -348,12 +350,38 @@ def of_queue(queue: Queue, stats: StatsSampler, tier: int) -> Row:
 
 
 def recent(queue: Queue, stats: StatsSampler, samples: int) -> Row:
-    """Return the newest depths of a queue and the fractions of time that its gate was closed, by five seconds."""
+    """Return the newest depths of a queue, in messages and in percent of its present capacity, and the fractions of
+    time that its gate was closed, by five seconds.
+    """
     series = _of(queue, stats)
     messages = series.values(CLOSED_MS + 1, FINE)
+    octets = series.values(CLOSED_MS + 1 + BYTES_LEVEL, FINE)
     closed = _closed(series, CLOSED_MS, FINE, _seconds(series, FINE))
     first = max(len(messages) - samples, 0)
-    return {"seconds": STEPS_S[FINE], "messages": messages[first:], "closed": closed[first:]}
+    return {
+        "seconds": STEPS_S[FINE],
+        "messages": messages[first:],
+        "fill": _fills(queue, messages[first:], octets[first:]),
+        "closed": closed[first:],
+    }
+
+
+def _fills(queue: Queue, messages: list[int], octets: list[int]) -> list[float] | None:
+    """Return depths in percent of a queue's capacity; None without one, and for a queue that pages: its depths include
+    messages on the disk, which its capacity does not limit.
+    """
+    capacity = queue.thresholds.capacity
+    if queue.pager is not None or capacity.unlimited():
+        return None
+    fills: list[float] = []
+    for count, size in zip(messages, octets, strict=True):
+        percent = 0.0
+        if capacity.messages != UNLIMITED and capacity.messages > 0:
+            percent = 100.0 * count / float(capacity.messages)
+        if capacity.bytes != UNLIMITED and capacity.bytes > 0:
+            percent = max(percent, 100.0 * float(capacity.counted(count, size)) / float(capacity.bytes))
+        fills.append(round(percent, 1))
+    return fills
 
 
 def hour(queue: Queue, stats: StatsSampler) -> Row:

@@ -48,7 +48,7 @@ function asked(method, where, body, more) {
   });
 }
 
-export async function call(method, where, body) {
+async function answered(method, where, body) {
   let answer;
   try {
     answer = await asked(method, where, body);
@@ -56,15 +56,21 @@ export async function call(method, where, body) {
     throw new ApiError(0, "the broker does not answer");
   }
   const text = await answer.text();
-  let content = null;
-  try {
-    content = text ? JSON.parse(text) : null;
-  } catch { /* An answer that is no JSON has no reason. */ }
-  if (!answer.ok) throw new ApiError(answer.status, content?.reason ?? `the broker answers ${answer.status}`);
-  return content;
+  if (answer.ok) return text;
+  let reason = `the broker answers ${answer.status}`;
+  try { reason = JSON.parse(text).reason ?? reason; } catch { /* An answer that is no JSON has no reason. */ }
+  throw new ApiError(answer.status, reason);
+}
+
+export async function call(method, where, body) {
+  const text = await answered(method, where, body);
+  try { return text ? JSON.parse(text) : null; } catch { return null; }
 }
 
 export const get = (where) => call("GET", where);
+
+// The text of an answer, for programs that may not change its numbers.
+export const textOf = (where) => answered("GET", where);
 
 // Read server-sent events until `signal`, and connect again after every end. EventSource cannot send a login.
 export async function follow(onEvent, onState, signal) {

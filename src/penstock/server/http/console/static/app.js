@@ -16,6 +16,7 @@ import * as overview from "./pages/overview.js";
 import * as queues from "./pages/queues.js";
 import * as policies from "./pages/policies.js";
 import * as queueLimits from "./pages/queue/limits.js";
+import * as messages from "./pages/queue/messages.js";
 import * as state from "./pages/queue/state.js";
 import * as settings from "./pages/settings.js";
 import * as users from "./pages/users.js";
@@ -23,7 +24,7 @@ import * as users from "./pages/users.js";
 const MODULES = { flow, overview, queues, exchanges, connections, channels, cursors, users, limits, policies, settings, definitions };
 const DETAILS = { queues: state, connections, exchanges, cursors: cursor };
 // Parts of a queue, by the last name of their address; the first is also without it.
-const PARTS = { state, limits: queueLimits };
+const PARTS = { state, messages, limits: queueLimits };
 const THEME = "penstock.theme";
 
 const main = document.getElementById("main");

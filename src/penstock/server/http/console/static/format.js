@@ -78,3 +78,9 @@ export function valueOf(row) {
   if (row.unit === "s" || row.unit === "ms") return seconds(row.unit === "s" ? row.value : row.value / 1000).replace(/ 0\u00a0(s|min|h)$/, "");
   return count(row.value);
 }
+
+// A clause of the broker as a sentence. Names of settings keep their small letter.
+export function sentence(text) {
+  const first = text.split(/\s/, 1)[0];
+  return `${/[-_=.:'"]\S/.test(first) ? first.charAt(0) : first.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+}
