@@ -96,7 +96,8 @@ class StatePage {
     const [bindings, messages] = await Promise.allSettled(wanted);
     if (this.left) return;
     if (bindings.status === "fulfilled") {
-      this.bindings = bindings.value;
+      this.actions.bindings = this.bindings = bindings.value;
+      if (this.queue) renew(this.places.danger, this.actions.dangers());
       renew(this.places.bindings, bindingTable(this.vhost, this.name, this.bindings, () => this.details()));
       this.count("bindings", this.bindings.length);
     }
