@@ -17,7 +17,8 @@ const BUSY = 50;
 // a phone), show(item), off (hidden until it is chosen), fixed (never hidden), bare (its title is only read out)}.
 // `row(item)` is the identity of an item, `href(item)` its page. `group(item)` gives the key of its group, `groups` are
 // [key, title, note] in their order, `numbers(found)` how many are in each. `nothing` is shown where nothing is,
-// `told(found)` is called with each answer, `after(items)` when rows are shown, `clear()` with the filter.
+// `told(found)` is called with each answer, `after(items)` when rows are shown, `clear()` with the filter;
+// `unfiltered()` is true where the page itself hides rows.
 export class List {
   constructor(options) {
     Object.assign(this, {
@@ -118,7 +119,7 @@ export class List {
     this.wait.remove();
     options.told?.(found);
     this.table.hidden = !found.items.length;
-    replace(this.none, found.items.length ? null : this.name || found.total_count ? this.nothing(found) : options.nothing ?? empty("There is nothing here yet."));
+    replace(this.none, found.items.length ? null : this.name || (found.total_count && !options.unfiltered?.()) ? this.nothing(found) : options.nothing ?? empty("There is nothing here yet."));
     this.fill(found);
     this.foot.hidden = !found.items.length;
     const first = (found.page - 1) * found.page_size + 1;
