@@ -64,7 +64,7 @@ function blocked(seen) {
     : [h("b", {}, `The gate has been closed for ${told(closed ?? 0)}.`), " No producer waits."];
   const opens = queue.penstock.gate.open || near.resume === null ? "The gate is open again: those who wait go on in their turn." : opening(near, points);
   const stopped = (why.line ?? []).length && (why.blocked ?? []).some((each) => each.stopped);
-  return { tone: "stop", lead, more: [[opens, " ", consumersOf(queue)], stopped ? "Whoever has waited a whole hold deadline is refused what it publishes now." : null].filter(Boolean) };
+  return { tone: "stop", lead, more: [[opens, consumersOf(queue), stopped ? "The hold deadline has passed: what the first in line publishes now is refused." : ""].filter(Boolean).join(" ")] };
 }
 
 // How many messages a second producers send while the gate is open; null if it was not open for long.

@@ -26,7 +26,7 @@ const EVERY_MS = 2000;
 const SLOWLY_MS = 10000;
 const FIRST = 5;
 const FAR = .12;
-const MESSAGES = [{ title: "Position", kind: "n" }, { title: "Key", kind: "name" }, { title: "Size", kind: "n" }, { title: "Age", kind: "n" }];
+const MESSAGES = [{ title: "Position", kind: "pl wide" }, { title: "Key", kind: "name" }, { title: "Size", kind: "n" }, { title: "Age", kind: "n" }];
 
 export function open(main, [vhost, name], user) {
   return new StatePage(main, vhost, name, user);
