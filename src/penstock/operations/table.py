@@ -32,6 +32,7 @@ from penstock.operations import (
     alarms,
     blocks,
     browsing,
+    catalogue,
     connections,
     definitions_export,
     definitions_import,
@@ -49,6 +50,7 @@ from penstock.operations import (
     permissions,
     policies,
     redrive_preview,
+    resources,
     settings,
     spark,
     stand_ins,
@@ -147,6 +149,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *stand_ins.OPERATIONS,
     *jobs.OPERATIONS,
     *alarms.OPERATIONS,
+    *catalogue.OPERATIONS,
+    *resources.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

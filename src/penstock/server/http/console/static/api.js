@@ -39,19 +39,19 @@ export function path(strings, ...names) {
   return strings.reduce((made, text, index) => made + encodeURIComponent(names[index - 1]) + text);
 }
 
-function asked(method, where, body, more) {
-  const headers = { authorization: `Basic ${login}` };
+function asked(method, where, body, { headers: more = {}, ...rest } = {}) {
+  const headers = { authorization: `Basic ${login}`, ...more };
   if (body !== undefined) headers["content-type"] = "application/json";
   return fetch(`/api${where}`, {
     method, headers, credentials: "omit", cache: "no-store",
-    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body), ...more,
+    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body), ...rest,
   });
 }
 
-async function answered(method, where, body) {
+async function answered(method, where, body, headers) {
   let answer;
   try {
-    answer = await asked(method, where, body);
+    answer = await asked(method, where, body, { headers });
   } catch {
     throw new ApiError(0, "the broker does not answer");
   }
@@ -62,8 +62,8 @@ async function answered(method, where, body) {
   throw new ApiError(answer.status, reason);
 }
 
-export async function call(method, where, body) {
-  const text = await answered(method, where, body);
+export async function call(method, where, body, headers) {
+  const text = await answered(method, where, body, headers);
   try { return text ? JSON.parse(text) : null; } catch { return null; }
 }
 

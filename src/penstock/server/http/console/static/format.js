@@ -21,6 +21,11 @@ export function rate(value) {
   return `${value < 10 ? value.toFixed(1) : WHOLE.format(Math.round(value))}/s`;
 }
 
+// A rate without its unit, which is in the head of the column.
+export function rateNumber(value) {
+  return value < 10 ? value.toFixed(1) : WHOLE.format(Math.round(value));
+}
+
 export function seconds(value) {
   if (value === null || value === undefined) return "";
   if (value < 60) return `${value.toFixed(value < 10 ? 1 : 0)}${NBSP}s`;

@@ -16,19 +16,30 @@ export function dialog(heading, body, buttons = []) {
   return element;
 }
 
-// A form in a dialog. `act` is awaited with the dialog open; what it throws is said in the dialog, which stays then.
+let sayings = 0;
+
+// A form in a dialog. `act` is awaited with the dialog open; what it throws is said in the dialog, which stays then, and
+// controls that the sentence names are marked: by their `name`, or one of `data-names`.
 export function form(heading, body, word, act, { danger = false } = {}) {
-  const said = h("p", { class: "red", role: "alert" });
+  const said = h("p", { class: "red", role: "alert", id: `said-${(sayings += 1)}` });
+  const mark = (text) => {
+    for (const each of element.querySelectorAll("form [name]")) {
+      const bad = [each.name, ...(each.dataset.names ?? "").split(" ")].some((name) => name && text.includes(name));
+      for (const [name, value] of [["aria-invalid", "true"], ["aria-describedby", said.id]]) if (bad) each.setAttribute(name, value); else each.removeAttribute(name);
+    }
+  };
   const go = h("button", { type: "submit", class: danger ? "danger" : "main" }, word);
   const send = async (event) => {
     event.preventDefault();
     go.disabled = true;
     replace(said);
+    mark("");
     try {
       await act();
       element.close();
     } catch (error) {
       replace(said, error.message);
+      mark(error.message);
     }
     go.disabled = false;
   };

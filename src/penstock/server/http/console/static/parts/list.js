@@ -12,11 +12,13 @@ const AGAIN_MS = 10000;
 // A list that takes long is asked for less often: it is on its way for one part in so many of the time.
 const BUSY = 50;
 
-// `path` of a list with pages; `query` gives further parameters. `columns`: {title, key (to sort), kind (class of its
-// cells: n for numbers, spare, wide), label (on a phone), show(item), off (hidden until it is chosen)}. `row(item)` is
-// the identity of an item, `href(item)` its page. `group(item)` gives the key of its group, `groups` are [key, title,
-// note] in their order, `numbers(found)` how many are in each. `nothing` is shown where nothing is, `told(found)` is
-// called with each answer, `after(items)` when rows are shown.
+// `path` of a list with pages, or a function that gives it; `query` gives further parameters. `columns`: {title, key (to
+// sort), high (the highest first), kind (class of its cells: n for numbers, which are high first, spare, wide), label (on
+// a phone), show(item), off (hidden until it is chosen), fixed (never hidden), bare (its title is only read out)}.
+// `row(item)` is the identity of an item, `href(item)` its page. `group(item)` gives the key of its group, `groups` are
+// [key, title, note] in their order, `numbers(found)` how many are in each. `nothing` is shown where nothing is,
+// `told(found)` is called with each answer, `after(items)` when rows are shown, `clear()` with the filter;
+// `unfiltered()` is true where the page itself hides rows.
 export class List {
   constructor(options) {
     Object.assign(this, {
@@ -26,7 +28,7 @@ export class List {
     const search = input({ type: "search", placeholder: "Filter by name", "aria-label": "Filter by name", oninput: () => { this.name = search.value; this.page = 1; this.soon(250); } });
     this.search = search;
     this.head = h("tr", {});
-    this.table = h("table", { class: `list cards ${options.kind ?? ""}`, "aria-label": options.title, hidden: true }, h("thead", {}, this.head));
+    this.table = h("table", { class: `list rows ${options.kind ?? ""}`, "aria-label": options.title, hidden: true }, h("thead", {}, this.head));
     this.wait = skeleton(160);
     this.said = h("p", { class: "red", role: "alert" });
     this.none = h("div", {});
@@ -52,7 +54,7 @@ export class List {
   }
 
   sortBy(column) {
-    this.reverse = this.sort === column.key ? !this.reverse : / ?\bn\b/.test(column.kind ?? "");
+    this.reverse = this.sort === column.key ? !this.reverse : column.high ?? /\bn\b/.test(column.kind ?? "");
     this.sort = column.key;
     this.again();
   }
@@ -94,7 +96,8 @@ export class List {
     const begun = performance.now();
     let found = null;
     try {
-      found = await get(`${this.options.path}?${query}`);
+      const { path } = this.options;
+      found = await get(`${typeof path === "function" ? path() : path}?${query}`);
     } catch (error) {
       if (error.status === 400 && this.page > 1) { this.page = 1; this.soon(0); return; }
       if (asked === this.asked) this.said.textContent = error.message;
@@ -104,13 +107,19 @@ export class List {
     this.soon(Math.max(AGAIN_MS, (performance.now() - begun) * BUSY));
   }
 
+  // The same items with what the columns show now.
+  redraw() {
+    if (this.found && !this.left) this.fill(this.found);
+  }
+
   show(found) {
     const { options } = this;
+    this.found = found;
     this.said.textContent = "";
     this.wait.remove();
     options.told?.(found);
     this.table.hidden = !found.items.length;
-    replace(this.none, found.items.length ? null : this.name || found.total_count ? this.nothing(found) : options.nothing ?? empty("There is nothing here yet."));
+    replace(this.none, found.items.length ? null : this.name || (found.total_count && !options.unfiltered?.()) ? this.nothing(found) : options.nothing ?? empty("There is nothing here yet."));
     this.fill(found);
     this.foot.hidden = !found.items.length;
     const first = (found.page - 1) * found.page_size + 1;
@@ -192,7 +201,7 @@ function place(parent, children) {
 // A whole list as a table: {title, kind} columns, and a row of cells for each item.
 export function table(name, columns, rows, nothing = null) {
   if (!rows.length && nothing) return nothing;
-  return h("div", { class: "scroll" }, h("table", { class: "list cards", "aria-label": name },
+  return h("div", { class: "scroll" }, h("table", { class: "list rows", "aria-label": name },
     h("thead", {}, h("tr", {}, columns.map(({ title, kind, bare }) => h("th", { scope: "col", class: kind ?? null }, bare ? h("span", { class: "vh" }, title) : title)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind ?? null, "data-label": columns[at].title }, cell)))))));
 }

@@ -1,7 +1,7 @@
 // Title and tabs of one queue, which its parts share.
 
 import { path } from "../../api.js";
-import { tabs, title } from "../../parts/page.js";
+import { tabs, tag, title } from "../../parts/page.js";
 
 const PARTS = [["state", "State"], ["messages", "Messages"], ["limits", "Limits"]];
 
@@ -9,7 +9,17 @@ const PARTS = [["state", "State"], ["messages", "Messages"], ["limits", "Limits"
 export function head(vhost, name, at, queue, actions = []) {
   const home = `#${path`/queues/${vhost}/${name}`}`;
   return [
-    title(name, { up: [["Queues", "#/queues"]], copied: true, tags: [vhost === "/" ? null : vhost, queue ? (queue.durable ? "durable" : "transient") : null], actions }),
+    title(name, { up: [["Queues", "#/queues"]], copied: true, tags: [vhost === "/" ? null : vhost, ...(queue ? tagsOf(queue) : [])], actions }),
     tabs("Parts of the queue", PARTS.map(([part, text]) => [text, `${home}/${part}`, part === at, part === "messages" ? queue?.messages : null])),
   ];
+}
+
+// What kind of queue it is, and what will hurt; a closed gate is in the sentence below, and a durable classic queue is
+// what most are.
+function tagsOf(queue) {
+  const priorities = queue.arguments["x-max-priority"], own = queue.penstock;
+  return [
+    queue.type === "classic" ? null : queue.type, queue.durable ? "durable" : "transient", queue.exclusive ? "exclusive" : null, queue.auto_delete ? "auto-delete" : null,
+    priorities ? `priorities 0 to ${priorities}` : null, own?.paged ? "pages to the disk" : null, queue.arguments["x-single-active-consumer"] ? "one active consumer" : null,
+    own?.state?.group === "unread" ? tag(own.state.text, "amber") : null];
 }

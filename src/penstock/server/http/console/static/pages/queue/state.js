@@ -1,245 +1,239 @@
-// One queue: its band over time, its gate, why nothing moves, and what can be done with it.
+// The state of a queue: why its producers wait, six figures, depth and rates over time, who reads and who waits, bindings
+// and first messages, and what may be done.
 
-import { call, get, path } from "../../api.js";
-import { amount, Chart, nearer } from "../../band.js";
-import { attempt, button, confirm, field, h, input, replace, select } from "../../dom.js";
-import { count, level, percent, plural, rate, rateOf, seconds } from "../../format.js";
-import { duty, live } from "../../live.js";
-import { grid } from "../../table.js";
-import { line, relief, sentences, whyGate, whyQueue } from "../../why.js";
-import { age, flat, gateText } from "../queues.js";
-import { inEffect, settingsTable } from "../settings.js";
-import { transfers } from "../transfer.js";
+import { get, may, path } from "../../api.js";
+import { button, h, renew, replace } from "../../dom.js";
+import { about, bytes, count, level, plural, rateNumber, seconds } from "../../format.js";
+import { icon } from "../../icons.js";
+import { addressOf, link } from "../../parts/cells.js";
+import { Chart } from "../../parts/chart.js";
+import { menu } from "../../parts/dialogs.js";
+import { table } from "../../parts/list.js";
+import { card, facts, figures, gone, number, reason, segments, skeleton } from "../../parts/page.js";
+import { nearer } from "../../parts/pictures.js";
+import { publish } from "../../parts/publish.js";
+import { flat } from "../queues.js";
+import { Actions } from "./actions.js";
+import { bind, bindingTable } from "./bindings.js";
+import { consumerTable, lineTable, Paces } from "./clients.js";
+import { effectTable, inEffect } from "./effect.js";
+import { head } from "./head.js";
+import { changeLimits } from "./limits.js";
+import { Past, SPANS } from "./past.js";
+import { reasonOf } from "./reason.js";
 
 const EVERY_MS = 2000;
-const KEPT = 1800;
-const SPANS = [["live", "Live"], ["5", "5 minutes"], ["60", "Hour"], ["300", "Day"]];
+const SLOWLY_MS = 10000;
+const FIRST = 5;
+const FAR = .12;
+const MESSAGES = [{ title: "Position", kind: "n" }, { title: "Key", kind: "name" }, { title: "Size", kind: "n" }, { title: "Age", kind: "n" }];
 
-export function open(main, [vhost, name]) {
-  return new QueuePage(main, vhost, name);
+export function open(main, [vhost, name], user) {
+  return new StatePage(main, vhost, name, user);
 }
 
-class QueuePage {
-  constructor(main, vhost, name) {
-    Object.assign(this, { vhost, name, points: [], unit: null, left: false, span: "live", charts: [] });
-    this.cycle = h("span", { class: "quiet", role: "status" });
-    this.facts = h("div", { class: "card" }, h("p", { class: "quiet" }, "Loading."));
-    this.chartPlace = h("div", { class: "chart", role: "img" });
-    this.spans = h("div", { class: "row" });
-    this.why = h("div", { class: "card", "aria-live": "polite" });
-    this.more = h("div", {});
-    replace(main, h("h1", { tabindex: "-1" }, name), vhost === "/" ? null : h("p", { class: "quiet" }, `in virtual host ${vhost}`), this.facts,
-      h("section", { class: "card", "aria-label": "Band" }, h("h2", {}, "Depth against resume, stop and capacity"), this.spans, this.chartPlace),
-      this.why, h("h2", {}, "Messages"), this.messages(), h("h2", {}, "Change"), this.changes(), this.more);
-    this.showSpans();
+class StatePage {
+  constructor(main, vhost, name, user) {
+    Object.assign(this, { main, vhost, name, user, left: false, queue: null, why: {}, bindings: null, seen: false });
+    this.may = may(user, "policymaker");
+    this.actions = new Actions(vhost, name, () => this.reload(), () => this.end(new Date()));
+    this.paces = new Paces();
+    this.head = h("div", {}, head(vhost, name, "state", null));
+    this.reason = h("div", { class: "whyplace", "aria-live": "off" }, skeleton(72));
+    this.figures = h("div", { class: "figplace" });
+    this.chart = new Chart({ name: "depth", lane: "gate closed", gate: "gate" });
+    this.past = new Past(path`/penstock/history/${vhost}/${name}`, () => this.draw());
+    const spans = segments("Time shown", SPANS, this.past.span, (span) => { this.past.choose(span); this.draw(); });
+    this.places = Object.fromEntries(["consumers", "line", "bindings", "messages", "facts", "danger"].map((each) => [each, h("div", {})]));
+    this.effect = h("div", {});
+    const effect = h("details", { class: "card", ontoggle: (event) => { if (event.target.open) this.showEffect(); } }, h("summary", {}, "Settings in effect"), this.effect);
+    this.stream = h("div", {});
+    replace(main, this.head, this.reason, this.figures,
+      h("section", { class: "card chartcard", "aria-label": "Depth and rates" }, h("div", { class: "cardhead" }, h("h2", {}, "Depth and rates"), this.chart.readout, spans), this.chart.place),
+      h("div", { class: "two" }, this.card("Consumers", "consumers"), this.card("In line", "line")),
+      h("div", { class: "two" }, this.card("Bindings", "bindings", button("Bind…", () => bind(vhost, name, () => this.details()), { class: "small" })),
+        this.card("First messages", "messages", h("a", { class: "button small", href: `#${path`/queues/${vhost}/${name}/messages`}` }, "Browse"))),
+      this.stream, h("details", { class: "card" }, h("summary", {}, "Facts"), this.places.facts), effect, h("section", { class: "card danger-zone", "aria-label": "Danger zone" }, this.places.danger));
     this.load();
     this.details();
   }
 
-  get at() {
-    return path`/queues/${this.vhost}/${this.name}`;
+  card(heading, place, end = null) {
+    const made = card(heading, this.places[place], { flush: true, end });
+    made.classList.add("part");
+    return made;
   }
+
+  get at() { return path`/queues/${this.vhost}/${this.name}`; }
 
   reload() {
     this.load();
     this.details();
   }
 
-  leave() {
-    this.left = true;
-    clearTimeout(this.timer);
-    clearTimeout(this.pastTimer);
-    for (const each of this.charts) each.leave();
-  }
-
   async load() {
     clearTimeout(this.timer);
-    try {
-      const [queue, why] = await Promise.all([get(this.at), whyQueue(this.vhost, this.name)]);
-      if (this.left) return;
-      this.queue = queue;
-      this.showFacts(queue);
-      this.showBand(queue);
-      await this.showWhy(queue, why);
-    } catch (error) {
-      if (this.left) return;
-      replace(this.facts, h("p", { class: "bad-text" }, error.status === 404 ? "There is no such queue any more." : error.message));
-      if (error.status === 404) return;
-      this.points.push({ at: Date.now() / 1000 });  // A gap in the lines.
-      if (this.points.length > KEPT) this.points.shift();
+    const where = `${new URLSearchParams({ queue: this.name, vhost: this.vhost })}`;
+    const [queue, why] = await Promise.allSettled([get(this.at), get(`/penstock/why?${where}`)]);
+    if (this.left) return;
+    const failure = queue.reason ?? why.reason;
+    if (failure?.status === 404) { this.end(this.seen ? new Date() : null); return; }
+    this.timer = setTimeout(() => this.load(), EVERY_MS);
+    this.figures.classList.toggle("stale", Boolean(failure));
+    if (failure) {
+      if (!this.queue) replace(this.reason, h("p", { class: "red", role: "alert" }, failure.message));
+      return;
     }
-    if (!this.left) this.timer = setTimeout(() => this.load(), EVERY_MS);
+    Object.assign(this, { queue: queue.value, why: why.value, seen: true });
+    this.paces.take(this.queue.consumer_details ?? []);
+    this.show();
   }
 
-  showFacts(queue) {
-    const own = queue.penstock;
-    const gate = live.map?.gates.find((each) => each.kind === "queue" && each.name === this.name && each.vhost === this.vhost);
-    const cycle = gate ? duty(gate) : null;
-    const [incoming, outgoing] = [rateOf(queue, "publish"), rateOf(queue, "deliver_get")];
-    replace(this.facts, h("dl", { class: "facts" },
-      fact("Gate", gateText(own.road)),
-      fact("Crossings", `${plural(own.gate.crossings, "time")}, closed ${seconds(own.gate.closed_s)} in all${cycle ? `; ${percent(cycle.percent)} of the last ${seconds(cycle.over)}` : ""}`),
-      fact("Depth", `${level(own.depth)}; highest ${level(own.highest)}`),
-      fact("Limits", `resume ${level(own.resume)}; stop ${level(own.stop)}; capacity ${level(own.capacity)}`),
-      fact("Ready, unacknowledged", `${count(queue.messages_ready)}, ${count(queue.messages_unacknowledged)}`),
-      age(own.oldest_s) ? fact("Oldest ready message", age(own.oldest_s)) : null,
-      incoming === undefined ? null : fact("Rates", `${rate(incoming)} in, ${rate(outgoing ?? 0)} out`),
-      own.paged ? fact("On the disk", level(own.paged)) : null,
-      fact("Came in all", plural(own.tail, "message")),
-      fact("Overflow", own.max_length ? `${own.overflow}; ${own.max_length.overflow} above the length` : own.overflow),
-      own.refused || own.dropped || own.expired || own.dead_lettered ? fact("Losses", `${count(own.refused)} refused, ${count(own.dropped)} dropped, ${count(own.expired)} expired, ${count(own.dead_lettered)} dead-lettered`) : null,
-      fact("Kind", [queue.type, queue.durable ? "durable" : "transient", queue.auto_delete ? "auto-delete" : null, queue.exclusive ? "exclusive" : null].filter(Boolean).join(", ")),
-      queue.policy ? fact("Policy", queue.policy) : null,
-      Object.keys(queue.arguments).length ? fact("Arguments", JSON.stringify(queue.arguments)) : null));
+  // What changes seldom: bindings and the first messages.
+  async details() {
+    clearTimeout(this.slowTimer);
+    const wanted = [get(`${this.at}/bindings`), get(path`/penstock/queues/${this.vhost}/${this.name}/messages` + `?limit=${FIRST}&truncate=1`)];
+    const [bindings, messages] = await Promise.allSettled(wanted);
+    if (this.left) return;
+    if (bindings.status === "fulfilled") {
+      this.bindings = bindings.value;
+      renew(this.places.bindings, bindingTable(this.vhost, this.name, this.bindings, () => this.details()));
+      this.count("bindings", this.bindings.length);
+    }
+    renew(this.places.messages, messages.status === "fulfilled" ? firstMessages(messages.value.messages) : h("p", { class: "note quiet" }, messages.reason.message));
+    this.slowTimer = setTimeout(() => this.details(), SLOWLY_MS);
   }
 
-  showBand(queue) {
-    const near = nearer(flat(queue));
-    const rates = queue.penstock.rates ?? {};
-    const gate = queue.penstock.gate;
-    const now = Date.now() / 1000;
-    const before = this.points.at(-1);
-    const closed = before?.closed_s !== undefined ? Math.min(100, Math.max(0, (100 * (gate.closed_s - before.closed_s)) / Math.max(now - before.at, 0.001))) : null;
-    this.points.push({ at: now, ...near, in: rates.publish, out: rates.deliver_get, closed, closed_s: gate.closed_s });
-    if (this.points.length > KEPT) this.points.shift();
-    if (near.unit !== this.unit) {
-      this.unit = near.unit;
-      this.points = this.points.slice(-1);
-      this.draw();
-    }
-    if (this.span === "live") this.plot(this.points);
-    this.chartPlace.setAttribute("aria-label", `depth ${amount(near.unit, near.depth)}, ${near.unit}`);
+  show() {
+    const { queue, why } = this, own = queue.penstock;
+    this.actions.take(queue, why, this.bindings);
+    const found = reasonOf(queue, why, this.past.points("300"), flat(queue));
+    this.held = found.held;
+    renew(this.head, head(this.vhost, this.name, "state", queue, this.buttons()));
+    renew(this.reason, reason(found.lead, found.more.length ? found.more : null, this.remedy(found), found.tone));
+    renew(this.figures, figures(own.stream ? streamFigures(queue) : this.sixFigures()));
+    renew(this.places.consumers, consumerTable(queue, this.paces));
+    this.count("consumers", queue.consumers + own.cursors.length);
+    renew(this.places.line, lineTable(why));
+    this.count("line", own.road.blocked);
+    renew(this.places.facts, facts(this.facts()));
+    renew(this.places.danger, this.actions.dangers());
+    renew(this.stream, companion(this.vhost, own.retention));
+    this.draw();
+  }
+
+  // The number in the head of a card.
+  count(place, amount) {
+    const heading = this.places[place].parentElement.querySelector("h2");
+    const shown = heading.querySelector(".cnt") ?? heading.appendChild(h("span", { class: "cnt" }));
+    const text = ` ${count(amount)}`;
+    if (shown.textContent !== text) shown.textContent = text;
+  }
+
+  buttons() {
+    const held = Boolean(this.held), block = this.may ? [held ? "Release" : "Block…", () => (this.held ? this.actions.release(this.held) : this.actions.block())] : null;
+    const send = ["Publish…", () => this.publish()];
+    return [button(send[0], send[1], { class: "roomy" }), block ? button(block[0], block[1], { class: "roomy" }) : null,
+      menu(icon("more"), "More actions", [send, block, this.may ? ["Change limits…", () => this.limits()] : null, ["Bind…", () => bind(this.vhost, this.name, () => this.details())], ["Purge…", () => this.actions.purge(), "danger"], ["Delete…", () => this.actions.remove(), "danger"]])].filter(Boolean);
+  }
+
+  publish() { publish({ vhost: this.vhost, queue: this.name }, () => this.reload()); }
+
+  limits() { changeLimits(this.vhost, this.name, () => this.reload()); }
+
+  // The one button that helps.
+  remedy({ tone }) {
+    if (this.held) return this.may ? [button("Release", () => this.actions.release(this.held))] : [];
+    if (tone === "stop" && this.queue.penstock.state.held?.by === "own") return this.may ? [button("Change limits…", () => this.limits())] : [];
+    if (this.queue.penstock.state.dead_letters) return [h("a", { class: "button", href: `#${path`/queues/${this.vhost}/${this.name}/messages`}` }, "See the dead letters")];
+    return [];
+  }
+
+  sixFigures() {
+    const { queue } = this, own = queue.penstock, near = nearer(flat(queue)), rates = own.rates;
+    const rate = (value) => (value === undefined || value === null ? number(null) : value ? rateNumber(value) : number(0));
+    const [size, unit] = parts(own.depth.bytes), most = near.unit === "messages" ? near.end : null, limit = near.unit === "bytes" ? near.end : null;
+    const small = [own.paged ? `${count(own.paged.messages)} on the disk` : most === null ? null : `of ${count(most)}`, own.oldest_s === null ? null : `oldest ${about(own.oldest_s)}`].filter(Boolean).join(", ");
+    return [["Depth", number(own.depth.messages), small], ["Bytes", size, limit === null ? unit : `${unit} of ${bytes(limit)}`], ["In", rate(rates?.publish), "/s"], ["Out", rate(rates?.deliver_get), "/s"],
+      ["Unacknowledged", number(queue.messages_unacknowledged)], this.duty()];
+  }
+
+  // The part of the last five minutes for which the gate was closed; of a younger queue the part of its life.
+  duty() {
+    const points = this.past.points("300"), over = points.length * this.past.step("300");
+    if (!points.length) return ["Gate closed", number(null), "% of 5 min"];
+    const part = points.reduce((sum, each) => sum + each.closed, 0) / points.length;
+    const shown = part > 0 && part < .01 ? "<1" : Math.round(100 * part);
+    return ["Gate closed", number(part, () => shown), `% of ${over >= 290 ? `5\u00a0min` : seconds(over)}`, part > .5 ? "red" : null];
   }
 
   draw() {
-    for (const each of this.charts) each.leave();
-    const places = [h("div", {}), h("div", {})];
-    replace(this.chartPlace, places);
-    this.charts = [new Chart(places[0], "band", this.unit), new Chart(places[1], "rates")];
+    const { queue, past } = this;
+    if (!queue) return;
+    const near = nearer(flat(queue)), { span } = past, own = queue.penstock, rates = own.rates ?? {};
+    // Far below a limit in bytes the number of messages says more.
+    const unit = near.unit === "bytes" && near.part < FAR ? "messages" : near.unit, limits = unit === near.unit ? near : { resume: null, stop: null, capacity: null, wall: null };
+    const points = past.points(span).map((each) => ({ at: each.at, depth: each[unit], in: each.in, out: each.out, closed: each.closed }));
+    this.chart.show({ points, span: Number(span), step: past.step(span), end: past.end(span), unit, limits, capacity: own.paged ? "in memory" : "capacity",
+      beyond: unit === near.unit ? null : near.stop === null ? `capacity ${bytes(near.end)} ↑` : `stop ${bytes(near.stop)} ↑`,
+      now: { depth: own.depth[unit], in: rates.publish, out: rates.deliver_get, open: own.gate.open } });
   }
 
-  plot(points) {
-    for (const each of this.charts) each.set(points);
+  facts() {
+    const { queue } = this, own = queue.penstock, gate = own.gate;
+    const losses = [["refused", own.refused], ["dropped", own.dropped], ["expired", own.expired], ["dead-lettered", own.dead_lettered], ["letters lost", own.letters_lost]].filter(([, value]) => value);
+    return [
+      ["Gate", gate.crossings ? `closed ${plural(gate.crossings, "time")}, for ${seconds(gate.closed_s)} in all` : "never closed"],
+      ["Limits", `resume ${level(own.resume)}; stop ${level(own.stop)}; capacity ${level(own.capacity)}`],
+      ["Overflow", own.max_length ? `${own.overflow}; ${own.max_length.overflow} above the maximum length` : own.overflow],
+      ["Ready", count(queue.messages_ready)], ["Highest depth", level(own.highest)], ["On the disk", own.paged ? level(own.paged) : null],
+      ["Delayed", own.delayed ? level(own.delayed) : null], ["Came in all", plural(own.tail, "message")], ["Losses", losses.map(([name, value]) => `${count(value)} ${name}`).join(", ")],
+      ["Kind", [queue.type, queue.durable ? "durable" : "transient", queue.auto_delete ? "auto-delete" : null, queue.exclusive ? "exclusive" : null].filter(Boolean).join(", ")],
+      ["Policy", queue.policy], ["Operator policy", queue.operator_policy], ["Only active consumer", queue.single_active_consumer_tag],
+      ["Arguments", Object.keys(queue.arguments).length ? h("code", {}, JSON.stringify(queue.arguments)) : null]];
   }
 
-  showSpans() {
-    const choose = (span) => () => { this.span = span; this.showSpans(); this.draw(); if (span === "live") this.plot(this.points); else this.past(); };
-    replace(this.spans, SPANS.map(([span, title]) => button(title, choose(span), { "aria-pressed": String(this.span === span) })), this.cycle);
-    this.cycle.textContent = "";
+  async showEffect() {
+    try { renew(this.effect, effectTable(await inEffect(this.vhost, this.name))); } catch (error) { replace(this.effect, h("p", { class: "red" }, error.message)); }
   }
 
-  // The history that the broker keeps; its limits are those of now.
-  async past() {
-    clearTimeout(this.pastTimer);
-    const span = this.span;
-    const found = (await get(path`/penstock/history/${this.vhost}/${this.name}` + `?seconds=${span}`).catch(() => null))?.tiers[0];
-    if (this.left || span !== this.span || !found) return;
-    const near = nearer(flat(this.queue));
-    const values = found[near.unit];
-    this.plot(values.map((depth, at) => ({
-      at: found.end / 1000 - (values.length - 1 - at) * found.seconds, depth, resume: near.resume, stop: near.stop, capacity: near.capacity,
-      in: found.publish[at], out: found.deliver_get[at], closed: 100 * found.closed[at] })));
-    const all = found.closed;
-    if (all.length) this.cycle.textContent = `The gate was closed ${percent((100 * all.reduce((sum, each) => sum + each, 0)) / all.length)} of this time.`;
-    this.pastTimer = setTimeout(() => this.past(), Math.min(found.seconds, 30) * 1000);
+  // The queue is gone: no chart, and no forms.
+  end(when) {
+    this.leave();
+    replace(this.main, gone("Queue", this.name, when ? `was deleted at ${when.toLocaleTimeString()}.` : `is not in virtual host ${this.vhost}. It was deleted, or never declared.`, "#/queues", "All queues"));
+    this.main.prepend(h("h1", { tabindex: "-1" }, this.name));
   }
 
-  async showWhy(queue, why) {
-    const told = queue.penstock.gate.open ? null : await whyGate({ kind: "queue", name: this.name, vhost: this.vhost, title: `queue ${this.name}` }).catch(() => null);
-    const opening = relief(told ?? { open: why.gate.open, depth: why.depth, resume: why.resume });
-    const gate = live.map?.gates.find((each) => each.kind === "queue" && each.name === this.name && each.vhost === this.vhost);
-    if (this.left) return;
-    const text = JSON.stringify([why.sentences, opening, gate?.line]);
-    if (text === this.said) return;
-    this.said = text;
-    replace(this.why, h("h2", {}, "Why"), sentences(why.sentences), opening.length ? [h("h3", {}, "What would open it"), sentences(opening)] : null, gate ? line(gate) : null);
-  }
-
-  async details() {
-    const [queue, bindings] = await Promise.all([get(this.at).catch(() => null), get(`${this.at}/bindings`).catch(() => [])]);
-    if (this.left || !queue) return;
-    const effective = await inEffect("queue", this.name, this.vhost).catch(() => null);
-    if (this.left) return;
-    replace(this.more, effective ? h("details", { class: "card" }, h("summary", {}, "Settings in effect, with their sources"), settingsTable(effective)) : null, h("h2", {}, "Consumers"),
-      queue.consumer_details.length ? grid("Consumers", ["Tag", "Channel", "Prefetch", "Unacked", "Delivered", "Why it gets nothing"], queue.consumer_details.map((each) => [
-        each.consumer_tag, each.channel_details.penstock.label, each.prefetch_count || "none", count(each.penstock.unacknowledged), count(each.penstock.delivered), each.penstock.obstacles.join("; ")])) : h("p", { class: "quiet" }, "None."),
-      h("h2", {}, "Bindings"), grid("Bindings", ["From exchange", "Routing key", "Arguments"], bindings.map((each) => [each.source || "(default)", each.routing_key, Object.keys(each.arguments).length ? JSON.stringify(each.arguments) : ""])));
-  }
-
-  messages() {
-    const payload = h("textarea", { rows: 3, "aria-label": "Body of the message" });
-    const key = input({ value: this.name, readonly: true });
-    const durable = h("input", { type: "checkbox" });
-    const publish = (event) => {
-      event.preventDefault();
-      attempt(() => call("POST", path`/exchanges/${this.vhost}/amq.default/publish`, {
-        routing_key: this.name, payload: payload.value, payload_encoding: "string", properties: durable.checked ? { delivery_mode: 2 } : {} }), "Published.").then(() => this.load());
-    };
-    const many = input({ value: "1", inputmode: "numeric", pattern: "[0-9]+" });
-    const mode = select([["ack_requeue_true", "Put them back"], ["ack_requeue_false", "Take them out"]]);
-    const got = h("div", { "aria-live": "polite" });
-    const take = (event) => {
-      event.preventDefault();
-      attempt(async () => {
-        const found = await call("POST", `${this.at}/get`, { count: Number(many.value), ackmode: mode.value, encoding: "auto", truncate: 50000 });
-        replace(got, found.length ? found.map(shown) : h("p", {}, "The queue has no message that is ready."));
-        this.load();
-      });
-    };
-    return h("div", {},
-      h("form", { onsubmit: publish }, h("fieldset", {}, h("legend", {}, "Publish by hand"),
-        field("Routing key", key), field("Body", payload), field("Persistent", durable), h("button", { type: "submit", class: "main" }, "Publish"))),
-      h("form", { onsubmit: take }, h("fieldset", {}, h("legend", {}, "Get by hand"),
-        h("div", { class: "row" }, field("How many", many), field("Then", mode), h("button", { type: "submit", class: "main" }, "Get")), got)),
-      transfers(this.vhost, this.name, () => this.load(), () => this.left));
-  }
-
-  changes() {
-    const purge = async () => {
-      if (await confirm(`Remove all ready messages of queue ${this.name}?`, "Purge")) await attempt(() => call("DELETE", `${this.at}/contents`), "Purged.").then(() => this.load());
-    };
-    const remove = async () => {
-      if (!await confirm(`Delete queue ${this.name} with its ${plural(this.queue?.messages ?? 0, "message")}?`, "Delete")) return;
-      const gone = await attempt(async () => { await call("DELETE", this.at); return true; }, "Deleted.");
-      if (gone) location.hash = "#/queues";
-    };
-    const reason = input({ "aria-label": "Reason of a block" });
-    const operator = (action, fields, done) => () => attempt(() => call("POST", `/penstock/${action}?vhost=${encodeURIComponent(this.vhost)}`, { queue: this.name, ...fields() }), done).then(() => this.load());
-    return h("div", {}, this.capacity(), h("div", { class: "row card" }, button("Purge", purge, { class: "danger" }), button("Delete", remove, { class: "danger" }),
-      h("span", {}, "Reason ", reason), button("Block", operator("block", () => ({ reason: reason.value }), "Blocked: nobody may publish to it until you unblock it."), { class: "danger" }), button("Unblock", operator("unblock", () => ({}), "Unblocked."))));
-  }
-
-  // Limits are set for the pattern that is the queue's name; a preview says what that would do.
-  capacity() {
-    const names = [["capacity-messages", "Capacity in messages"], ["capacity-bytes", "Capacity in bytes"], ["stop-percent", "Stop in percent"], ["resume-percent", "Resume in percent"]];
-    const inputs = names.map(([name, title]) => [name, field(title, input({ inputmode: "numeric", pattern: "[0-9]+|none" }))]);
-    const given = () => Object.fromEntries(inputs.map(([name, row]) => [name, row.querySelector("input").value.trim()]).filter(([, value]) => value).map(([name, value]) => [name, value === "none" ? value : Number(value)]));
-    const told = h("div", { "aria-live": "polite" });
-    const look = async () => {
-      const found = await attempt(() => call("POST", `/penstock/settings/preview?vhost=${encodeURIComponent(this.vhost)}`, { queue: this.name, settings: given() }));
-      if (!found) return;
-      const row = (name) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, level(found.before[name])), h("td", {}, level(found.after[name])));
-      replace(told, h("h3", {}, "What it would do"), sentences(found.sentences),
-        h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["", "Now", "Then"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, ["resume", "stop", "capacity"].map(row)))));
-    };
-    const act = async (event) => {
-      event.preventDefault();
-      await attempt(() => call("PUT", `/penstock/settings?vhost=${encodeURIComponent(this.vhost)}`, { scope: "queue", pattern: this.name, settings: given() }), (answer) => answer.sentences.join(". ") || "Set.");
-      this.load();
-    };
-    return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Set limits"),
-      h("div", { class: "row" }, inputs.map(([, row]) => row), button("Preview", look), h("button", { type: "submit", class: "main" }, "Set")),
-      h("small", {}, "Empty: as it is. none: no limit."), told));
+  leave() {
+    this.left = true;
+    clearTimeout(this.timer);
+    clearTimeout(this.slowTimer);
+    this.past.leave();
+    this.chart.leave();
   }
 }
 
-function fact(name, value) {
-  return [h("dt", {}, name), h("dd", {}, value)];
+function parts(size) {
+  const [value, unit] = bytes(size).split("\u00a0");
+  return [size ? value : number(0), unit];
 }
 
-function shown(message) {
-  return h("article", { class: "card" },
-    h("p", { class: "quiet" }, `exchange ${message.exchange || "(default)"}, routing key ${message.routing_key}, ${message.payload_bytes} bytes${message.redelivered ? ", redelivered" : ""}; ${count(message.message_count)} more in the queue`),
-    Object.keys(message.properties ?? {}).length ? h("p", { class: "quiet" }, JSON.stringify(message.properties)) : null,
-    h("pre", {}, message.payload_encoding === "base64" ? `(base64) ${message.payload}` : message.payload));
+function streamFigures(queue) {
+  const { stream, rates } = queue.penstock, [size, unit] = parts(stream.retained_bytes);
+  const rate = (value) => number(value, rateNumber);
+  return [["Retained", number(stream.messages), stream.oldest_s === null ? "" : `oldest ${about(stream.oldest_s)}`],
+    ["Bytes", size, stream.max_length_bytes === null ? unit : `${unit} of ${bytes(stream.max_length_bytes)}`], ["In", rate(rates?.publish), "/s"], ["Out", rate(rates?.deliver_get), "/s"],
+    ["Offsets", stream.messages ? count(stream.first) : number(null), stream.messages ? `to ${count(stream.next - 1)}` : ""], ["Segments", count(stream.segments)]];
+}
+
+// The stream that has what the queue settled.
+function companion(vhost, retention) {
+  if (!retention) return null;
+  return card("Settled messages", h("p", {}, "Kept in ", link(addressOf.queue(vhost, retention.queue), retention.queue), `: ${plural(retention.messages, "message")}, ${bytes(retention.retained_bytes)}.`,
+    retention.not_retaining ? h("span", { class: "amber" }, ` Nothing is retained now: ${retention.not_retaining}.`) : null));
+}
+
+function firstMessages(messages) {
+  if (!messages.length) return h("p", { class: "note quiet" }, "The queue is empty.");
+  return table("First messages", MESSAGES, messages.map((each) => [count(each.position), [h("code", {}, each.routing_key || "–"), each.state === "ready" ? null : h("span", { class: "vhost" }, each.state)], bytes(each.payload_bytes), about(each.age_s)]));
 }
