@@ -80,7 +80,7 @@ def test_section_that_nests_without_end_is_no_text(page: Page) -> None:
         ("http://host/a", {"body": "http://host/a"}),
         ("key:", "key: needs a value, such as key:abc."),
         ("key:a key:b", "key: is there twice."),
-        ("x body:y", "“x” has no name, and body: is there already. Quote the text: body:\"…\"."),
+        ("x body:y", '“x” has no name, and body: is there already. Quote the text: body:"…".'),
     ],
 )
 def test_words_of_the_filter_line_are_fields(page: Page, line: str, fields: object) -> None:

@@ -17,7 +17,7 @@ from tests.support.http_client import Web
 from tests.support.pika_helpers import named_connection
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Locator, Page, Route
 
 BIG = 9_007_199_254_740_993
 """Number that JavaScript cannot count to."""
@@ -396,3 +396,40 @@ def test_phone_has_the_message_as_a_sheet_and_one_button(browser: Browser, proce
         page.get_by_role("button", name="Delete 1").click()
         page.get_by_text("Deletion done. 1 deleted.").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.slow
+def test_address_of_a_queue_opens_dead_letters_at_their_messages(process: BrokerProcess, web: Web, page: Page) -> None:
+    dead, work = letters(web, 1)
+    for queue, part in ((dead, "Messages 1"), (work, "State")):
+        visit(process, page, f"queues/%2F/{queue}")
+        page.get_by_role("navigation", name="Parts of the queue").locator("[aria-current]", has_text=part).wait_for()
+        page.get_by_role("heading", name=queue, exact=True, level=1).wait_for()
+
+
+@pytest.mark.slow
+def test_search_in_a_long_queue_shows_how_far_it_is_and_goes_on(process: BrokerProcess, web: Web, page: Page) -> None:
+    queue = some_name("haystack")
+    web.declare(queue)
+    connection = named_connection(process.url, "farmer")
+    channel = connection.channel()
+    for number in range(61_000):
+        channel.basic_publish("", queue, b"needle" if number == 60_500 else b"hay")
+    connection.close()
+    eventually(lambda: web.queue(queue)["messages"] == 61_000, "hay")
+    rows = browse(process, page, queue)
+    rows.nth(49).wait_for()
+    held: list[Route] = []
+    page.route("**/messages?*from=20001*", lambda route: held.append(route))
+    line = page.get_by_label("Search in messages")
+    line.fill("needle")
+    line.press("Enter")
+    page.get_by_text("20,000 of 61,000 messages searched, 0 found.").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    held[0].continue_()
+    page.get_by_text("No message matches; 40,000 were searched.").wait_for()
+    page.get_by_role("button", name="Search on").click()
+    rows.get_by_text("needle").wait_for()
+    page.get_by_text("1–1 of 1").wait_for()
+    assert rows.count() == 1
+    page.unroute_all()
