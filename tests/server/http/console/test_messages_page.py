@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
+from pika import BasicProperties
 
 from penstock.content.message_rows import read_message
 from tests.support.brokers import BrokerProcess, eventually, serving, some_name
@@ -433,3 +436,29 @@ def test_search_in_a_long_queue_shows_how_far_it_is_and_goes_on(process: BrokerP
     page.get_by_text("1–1 of 1").wait_for()
     assert rows.count() == 1
     page.unroute_all()
+
+
+@pytest.mark.slow
+def test_header_without_a_word_in_json_is_shown_as_people_write_it(
+    process: BrokerProcess, web: Web, page: Page
+) -> None:
+    queue = some_name("typed")
+    web.declare(queue)
+    connection = named_connection(process.url, "typed")
+    headers = {
+        "bytes": b"\x00\xff",
+        "price": Decimal("1.25"),
+        "list": [1, {"a": BIG}],
+        "when": datetime(2026, 1, 1, 12, tzinfo=UTC),
+    }
+    connection.channel().basic_publish("", queue, b"", BasicProperties(headers=headers))
+    connection.close()
+    browse(process, page, queue).first.click()
+    facts = page.get_by_role("complementary").locator("dt")
+    for name, shown in (
+        ("bytes", "0x00ff"),
+        ("price", "1.25"),
+        ("list", f'[1,{{"a":{BIG}}}]'),
+        ("when", "2026-01-01"),
+    ):
+        assert facts.filter(has_text=name).locator("+ dd").inner_text().startswith(shown)

@@ -104,6 +104,7 @@ class MessagesPage {
       const queue = await this.source.queue();
       if (stale()) return;
       this.queue = queue;
+      this.view.element.hidden = this.chip === "delayed";
       if (this.chip === "delayed") await this.loadDelayed(stale); else await this.loadPage(stale);
       if (stale()) return;
       replace(this.said);
