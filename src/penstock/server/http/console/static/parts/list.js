@@ -203,5 +203,5 @@ export function table(name, columns, rows, nothing = null) {
   if (!rows.length && nothing) return nothing;
   return h("div", { class: "scroll" }, h("table", { class: "list rows", "aria-label": name },
     h("thead", {}, h("tr", {}, columns.map(({ title, kind, bare }) => h("th", { scope: "col", class: kind ?? null }, bare ? h("span", { class: "vh" }, title) : title)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind ?? null, "data-label": columns[at].title }, cell)))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind ?? null, "data-label": columns[at].bare ? null : columns[at].title }, cell)))))));
 }
