@@ -18,7 +18,10 @@ from tests.support.walkthrough import BLOCK, Walkthrough, steps
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "how-to"
-RUN_ELSEWHERE = {"testing": "its programs are tests: tests/testing/test_examples.py"}
+RUN_ELSEWHERE = {
+    "testing": "its programs are tests: tests/testing/test_examples.py",
+    "backup": "it stops and starts its broker: tests/clients/test_backup_guide.py",
+}
 PAGES = sorted({path.stem for path in FOLDER.glob("*.md")} - RUN_ELSEWHERE.keys())
 TROUBLE = ROOT / "docs" / "trouble.md"
 TROUBLE_ELSEWHERE = {
