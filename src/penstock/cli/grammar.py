@@ -10,6 +10,7 @@ import functools
 import gc
 import inspect
 import re
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 import penstock
-from penstock.cli.common import OUTPUT_ERRORS, OutputError, report_errors, writing
+from penstock.cli.common import INTERRUPTED, OUTPUT_ERRORS, OutputError, report_errors, writing
 from penstock.cli.target import check_used, target_options
 from penstock.errors import ConfigError
 from penstock.texts import SCOPE_NOUNS, nearest
@@ -356,6 +357,13 @@ class Commands(CommandGroup):
         """Write the commands in their sections."""
         for title, names in sections().items():
             self.write_section(ctx, formatter, title, names)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry out a command; Ctrl-C ends any with the exit code of shells."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """See `click.Group.main`, which writes help as well. The error for an unusable file is one sentence."""

@@ -5,7 +5,7 @@ A connection of either shell derives from `Operations`, and gets a method for ea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from penstock.client.answers import Why, why_of
@@ -398,15 +398,23 @@ def delete_vhost(engine: Engine, name: str) -> Steps[None]:
 # Definitions
 
 
-def export_definitions(engine: Engine, *, everywhere: bool = True, for_rabbitmq: bool = False) -> Steps[Answer]:
+def export_definitions(
+    engine: Engine,
+    *,
+    everywhere: bool = True,
+    for_rabbitmq: bool = False,
+    progress: Callable[[int], object] | None = None,
+) -> Steps[Answer]:
     """Return the definitions of all virtual hosts, or of this connection's, in RabbitMQ's format.
 
-    `for_rabbitmq` leaves out keys of policies that RabbitMQ refuses.
+    `for_rabbitmq` leaves out keys of policies that RabbitMQ refuses. `progress` is called with the number of entries so
+    far after each page.
     """
     fields: Answer = {"everywhere": everywhere}
     answer = yield from _asking(engine, "definitions.export", fields)
     if for_rabbitmq:
         fields["for_rabbitmq"] = True
+    read = 0
     for section in answer.pop("sections"):
         answer[section] = []
         after: int | None = 0
@@ -414,6 +422,9 @@ def export_definitions(engine: Engine, *, everywhere: bool = True, for_rabbitmq:
             page = yield from _asking(engine, "definitions.export", {**fields, "section": section, "after": after})
             answer[section] += page["items"]
             after = page["next"]
+            read += len(page["items"])
+            if progress is not None:
+                progress(read)
     return answer
 
 
