@@ -106,11 +106,14 @@ def test_wrapped_sentence_of_a_tiny_terminal_is_one_line() -> None:
 
 
 def test_connection_that_breaks_after_an_interrupt_is_no_error(broker: BrokerProcess) -> None:
-    with pytest.raises(KeyboardInterrupt), control_session(broker.url):
+    def broken() -> None:
         try:
             raise KeyboardInterrupt
         finally:
             raise PenstockError("the rest of a frame is missing")
+
+    with pytest.raises(KeyboardInterrupt), control_session(broker.url):
+        broken()
     with pytest.raises(PenstockError), control_session(broker.url) as connection:
         connection.request("list", kind="nonsense")
 

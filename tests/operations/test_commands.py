@@ -26,6 +26,7 @@ BY_HAND = {
     "user.password": "the command hashes a password",
     "definitions.export": "pages, to a file",
     "definitions.import": "a file, of other brokers too",
+    "queue.redrive-preview": "queues redrive --dry-run",
     "topic-permission.set": "permissions set --topic",
     "topic-permission.clear": "permissions delete --topic",
 }

@@ -20,7 +20,7 @@ from penstock.cli.parameters import FILE, Json, Url, command, option
 from penstock.cli.progress import Progress
 from penstock.cli.target import in_vhost
 from penstock.errors import ConfigError
-from penstock.operations.commands import job_started
+from penstock.operations.command_jobs import job_started
 from penstock.texts import printable_json
 
 if TYPE_CHECKING:

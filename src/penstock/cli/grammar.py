@@ -125,6 +125,12 @@ FORMER: Final[dict[str, str]] = {
 """Former names of commands, which no help lists, and present ones."""
 
 
+ALSO: Final[dict[str, str]] = {
+    f"messages {verb}": f"queues {verb}" for verb in ("redrive", "copy", "publish", "consume", "get", "purge")
+}
+"""Further names of commands that are looked for at two nouns; no help lists them."""
+
+
 ADDED: Final[dict[str, tuple[Noun, Sequence[Command | Listing]]]] = {}
 """Added nouns with their commands."""
 
@@ -223,6 +229,8 @@ def command_at(path: str) -> click.Command | None:
         return NounGroup(path, help=groups()[path])
     elif path in FORMER:
         return command_at(FORMER[path])
+    elif path in ALSO:
+        return command_at(ALSO[path])
     elif any(former.startswith(f"{path} ") for former in FORMER):
         return FormerGroup(path, help="Former names; `penstock --help` has the present ones.")
     else:

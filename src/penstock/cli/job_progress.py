@@ -13,7 +13,7 @@ from penstock.cli.cells import cut
 from penstock.cli.common import control_session, say
 from penstock.cli.progress import stderr_columns
 from penstock.errors import PenstockError
-from penstock.operations.commands import job_words
+from penstock.operations.command_jobs import job_words
 from penstock.texts import printable
 
 if TYPE_CHECKING:

@@ -670,6 +670,10 @@ def browse(
     start: int = 0,
     truncate: int | None = None,
     skip: int = 0,
+    key: str = "",
+    headers: Names = (),
+    body: str = "",
+    reason: str = "",
 ) -> Pages[Answer]:
     """Yield messages of a queue in the order of their positions, without taking them: nothing is delivered or marked.
 
@@ -677,7 +681,11 @@ def browse(
     one), `age_s`, `properties`, `payload` and `payload_encoding` ("string" or "base64"). `filter` is a selector, and
     `start` the first position, which is the offset in a stream. `truncate` is the most bytes of a payload (None: 1
     MiB); a longer one is `truncated`. Its first `skip` bytes are left out, and the rest is in base64. Messages that
-    move meanwhile may be missing. Raises `ControlError` 404, and 406 for an invalid selector.
+    move meanwhile may be missing.
+
+    Messages that meet all conditions are shown: `key` is a routing key, in which * stands for any text, `headers` are
+    texts NAME=VALUE, `body` is a text in the body, and `reason` that of a dead letter. Raises `ControlError` 404, and
+    406 for an invalid selector.
     """
     fields: Answer = {
         "queue": queue,
@@ -685,6 +693,10 @@ def browse(
         "from": start,
         "truncate": truncate,
         "skip": skip or None,
+        "key": key or None,
+        "header": list(headers) or None,
+        "body": body or None,
+        "reason": reason or None,
     }
     return BrowsePages(engine, fields, limit)
 
