@@ -15,7 +15,8 @@ from penstock.operations.table import CONTROL
 ROWS = {row.path: row for row in COMMANDS}
 BY_HAND = {
     "alarm.list": "sentences with an exit code, and changes as they come",
-    "status": "a picture of several lines",
+    "status": "several tables",
+    "health": "a table with an exit code",
     "why": "sentences about one of several subjects",
     "top": "a live picture",
     "watch": "events without an end, for the client",

@@ -336,7 +336,9 @@ def near_match(connection: Connection, sentence: str) -> str:
 
 
 def near_vhost(url: str, sentence: str) -> str:
-    """Return the near match of a virtual host that a refused login names; "" for none, or without access to /."""
+    """Return the near match of a virtual host that a refused login names, or the command that lists all; "" for another
+    refusal.
+    """
     from penstock.client.blocking import Connection
 
     found = re.search(r"vhost (\S+) not found", sentence)
@@ -344,9 +346,10 @@ def near_vhost(url: str, sentence: str) -> str:
         return ""
     try:
         with Connection(options_of(url, virtual_host="/", connect_timeout=TIME_S, timeout=TIME_S)) as connection:
-            return near_match(connection, f"no vhost '{found[1]}'")
-    except PenstockError:
-        return ""
+            near = near_match(connection, f"no vhost '{found[1]}'")
+    except PenstockError:  # Without access to /.
+        near = ""
+    return near or "; `penstock vhosts list --vhost /` lists all virtual hosts"
 
 
 def names_listed(connection: Connection, kind: str) -> list[str]:

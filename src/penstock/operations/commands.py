@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.errors import ConfigError
@@ -97,7 +97,14 @@ def _gone(kind: str, field: str, key: str = "existed") -> Absent:
 
 
 def _deletion(
-    kind: str, text: str, *more: Field, says: str | Says = "", first: str = "", field: str = "", where: str = VHOST
+    kind: str,
+    text: str,
+    *more: Field,
+    says: str | Says = "",
+    first: str = "",
+    field: str = "",
+    where: str = VHOST,
+    then: Callable[[Given], tuple[str, Answer]] | None = None,
 ) -> Command:
     """Return the command that deletes an object by its name; its JSON has the messages of a queue."""
     name = field or kind
@@ -111,7 +118,7 @@ def _deletion(
     return Command(
         f"{kind}s delete", f"{kind}.delete", text, (Field(name, metavar="NAME", names=f"{kind}s"), *more),
         says or f"{kind} {{{name}}} is deleted", answer=shown, absent=_gone(kind, name, "deleted"), first=first,
-        where=where,
+        where=where, then=then,
     )  # fmt: skip
 
 
@@ -123,6 +130,23 @@ def _declared(given: Given, answer: Answer) -> Iterable[str]:
     overflow = f"; it {answer['overflow']}" if "overflow" in answer else ""
     said = f"queue {answer['queue']} is declared; it has {messages} and {consumers}{overflow}"
     return [said, *in_queue(given["arguments"])]
+
+
+RETAINED: Final = ".retained"
+"""End of the name of a stream with settled messages of a queue, which outlives the queue."""
+STREAM: Final = "stream"
+
+
+def _companion_of(given: Given) -> tuple[str, Answer]:
+    return "list", {"kind": "queues", "filters": [f"name={given['queue']}{RETAINED}"]}
+
+
+def _deleted_queue(given: Given, answer: Answer) -> Iterable[str]:
+    yield f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"
+    for each in answer.get("items", ()):
+        if each["type"] == STREAM:
+            kept = counted(each["messages"], "settled message")
+            yield f"stream {each['name']} stays with {kept}; `penstock queues delete {each['name']}` deletes the stream"
 
 
 def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
@@ -178,9 +202,7 @@ TOPOLOGY: Final = (
         "queue", "Delete queue NAME with its messages and bindings. Exit code 1: the queue does not exist.\n\n"
         "For example: penstock queues delete orders --if-empty",
         IF_UNUSED, Field("if_empty", "Delete the queue only if it has no messages.", bool), first="queue.declare",
-        says=lambda given, answer: [
-            f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"
-        ],
+        says=_deleted_queue, then=_companion_of,
     ),
     Command(
         "exchanges declare", "exchange.declare",
