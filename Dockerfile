@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The image of a broker: compiled, without a compiler in it, and not as root. docs/docker.md is about its use.
+# The image of a broker: compiled, without a compiler in it, and not as root. docs/install.md is about its use.
 # Images are pinned by digest; .github/dependabot.yml renews them.
 ARG PYTHON=3.13-slim-bookworm@sha256:01f42367a0a94ad4bc17111776fd66e3500c1d87c15bbd6055b7371d39c124fb
 

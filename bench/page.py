@@ -1,4 +1,4 @@
-"""Record of the last comparison of whole brokers, and the table of docs/benchmarks.md that is made of it.
+"""Record of the last comparison of whole brokers, and the table of docs/inside/benchmarks.md that is made of it.
 
 `python -m bench.run --record` writes the record, for each protocol that it has compared completely. `python -m
 bench.page` judges what is recorded again, after a goal of bench/scenarios.py has changed.

@@ -130,7 +130,9 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
                         help="by default all of the protocol: %(choices)s")  # fmt: skip
     parser.add_argument("--repeat", type=int, help=f"repetitions (default {NORMAL.repetitions})")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the JSON file (default %(default)s)")
-    parser.add_argument("--record", action="store_true", help=f"also in {page.RECORD.name}, for docs/benchmarks.md")
+    parser.add_argument(
+        "--record", action="store_true", help=f"also in {page.RECORD.name}, for docs/inside/benchmarks.md"
+    )
     wanted = parser.parse_args(words)
     there = {scenario.key for protocol in wanted.protocol for scenario in SCENARIOS_OF[protocol]}
     wanted.only = wanted.only or sorted(there)

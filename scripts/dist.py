@@ -25,11 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "dist.lock")
 TRIAL = ROOT / "scripts" / "first_message.py"
-PAGE = ROOT / "docs" / "packages.md"
+PAGE = ROOT / "docs" / "inside" / "packages.md"
 SIZES = re.compile(r"(?<=<!-- sizes: written by make dist -->\n\n).*?(?=\n\n<!-- end -->)", re.DOTALL)
 """The table of sizes in that page."""
 MOST_OCTETS = {"interpreted": 5_000_000, "compiled": 7_000_000}
-"""Most octets that a wheel may have, by its form; docs/packages.md says what is in it."""
+"""Most octets that a wheel may have, by its form; docs/inside/packages.md says what is in it."""
 SHOWN = 20
 """Lines of a command that failed that are shown."""
 

@@ -2,7 +2,8 @@
 
 A link to a file outside of docs/ leads to nowhere in the site, so its text stays without the link. The documents of the
 repository's root are pages of the site as well, and the decisions are a section of the navigation without being listed
-in mkdocs.yml. Programs come from the examples. Pages with diagrams load Mermaid from the site itself: the theme would
+in mkdocs.yml. The search leaves out the part of the navigation for people who doubt or change the broker. Programs come
+from the examples. Pages with diagrams load Mermaid from the site itself: the theme would
 fetch it from elsewhere. scripts/pages.py writes the parts of pages that follow from the code.
 """
 
@@ -17,8 +18,17 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-"""Documents of the root, and the pages that they become."""
+DOCUMENTS = {
+    "CONTRIBUTING.md": "inside/contributing.md",
+    "CHANGELOG.md": "inside/changelog.md",
+    "bench/costs.md": "inside/costs.md",
+    "tests/attacks.md": "inside/attacks.md",
+    "tests/bounds.md": "inside/bounds.md",
+    "tests/checklists/README.md": "inside/checklists.md",
+}
+"""Documents outside of docs/, and the pages that they become."""
+INSIDE = "Inside"
+"""The part of the navigation that is for people who doubt or change the broker, not for its users."""
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 PROGRAM = re.compile(r"^\[`([\w.]+)`\]\((?:\.\./)*(examples/[\w/.]+)\)$", re.MULTILINE)
 """A link that is a paragraph of its own: the place of a program of the examples."""
@@ -28,22 +38,24 @@ FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of all decisions into the section of this name; it is the last one."""
+    """Put the pages of all decisions into the section of this name, the last one of the last part."""
     assert config.nav is not None
     pages = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
-    config.nav[-1] = {"Decisions": [f"decisions/{name}" for name in ("README.md", *pages)]}
+    config.nav[-1][INSIDE][-1] = {"Decisions": [f"decisions/{name}" for name in ("README.md", *pages)]}
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the documents of the root to the pages."""
+    """Add the documents outside of docs/ to the pages."""
     for name, page in DOCUMENTS.items():
         files.append(File.generated(config, page, content=(ROOT / name).read_text()))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return a page whose links lead to pages of the site."""
+    """Return a page whose links lead to pages of the site. The search leaves out the pages that no user needs."""
+    if any(section.title == INSIDE for section in page.ancestors):
+        page.meta["search"] = {"exclude": True}
     source = next((name for name, made in DOCUMENTS.items() if made == page.file.src_uri), None)
     place = source or posixpath.join("docs", page.file.src_uri)
     markdown = with_programs(markdown)

@@ -1,4 +1,4 @@
-"""Encoder of blocks that a sink publishes: the unchanged buffers of record batches (docs/blocks.md).
+"""Encoder of blocks that a sink publishes: the unchanged buffers of record batches (docs/inside/blocks.md).
 
 No row becomes a Python object. A column of a batch is usually a slice of longer buffers. Arrow's own functions move
 offsets to begin at 0, and bitmaps to begin at a whole byte.

@@ -1,4 +1,4 @@
-"""The code in docs/refused.md and docs/celery.md does what the pages say, against a real broker."""
+"""The code in docs/trouble.md and docs/celery.md does what the pages say, against a real broker."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from penstock.server.alarm_hook import signature
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.pika_helpers import channel_of, declare, take_all
 
@@ -46,7 +47,7 @@ def test_pika_finds_the_reason_in_its_error_the_log_and_penstock_why(
     own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
     declare(own_broker, "orders", durable=True, **BOUNDED)
-    names = run(snippet("docs/refused.md", "## pika", own_broker))
+    names = run(snippet("docs/trouble.md", "#### pika", own_broker))
     assert sends_until_stopped(names["send"]) == [True, True, True, False, False]
     first, second = capsys.readouterr().out.splitlines()
     for line in (first, second):
@@ -68,7 +69,7 @@ def test_aio_pika_raises_and_its_log_has_the_reason(
     own_broker: BrokerProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     declare(own_broker, "orders", durable=True, **BOUNDED)
-    names = run(snippet("docs/refused.md", "## aio-pika", own_broker))
+    names = run(snippet("docs/trouble.md", "#### aio-pika", own_broker))
 
     async def story() -> list[bool]:
         connection, channel = await names["connect"]()
@@ -85,7 +86,7 @@ def test_aio_pika_raises_and_its_log_has_the_reason(
 
 def test_kombu_gets_the_reason_before_it_raises(own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     declare(own_broker, "orders", durable=True, **BOUNDED)
-    names = run(snippet("docs/refused.md", "## kombu", own_broker))
+    names = run(snippet("docs/trouble.md", "#### kombu", own_broker))
     assert sends_until_stopped(names["send"]) == [True, True, True, False, False]
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
@@ -112,3 +113,14 @@ def test_celery_knows_whether_a_task_is_in_its_queue(own_broker: BrokerProcess) 
     lines = eventually(lambda: own_broker.logged("PST-1015"), "the broker's log says it")
     assert "queue 'tasks' holds 3 messages" in lines[0]
     names["app"].close()
+
+
+def test_check_of_a_signature_takes_what_the_web_hook_signs_and_nothing_else() -> None:
+    text = (ROOT / "docs" / "trouble.md").read_text()
+    (code,) = [each for each in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "hmac" in each]
+    is_genuine = run(code)["is_genuine"]
+    header = signature("key", 1_796_004_669, b"{}")
+    assert is_genuine(header, b"{}", b"key")
+    assert not is_genuine(header, b"{} ", b"key")
+    assert not is_genuine(header, b"{}", b"another")
+    assert not is_genuine(header.replace("1796004669", "1796004670"), b"{}", b"key")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,15 +18,25 @@ from tests.support.walkthrough import BLOCK, Walkthrough, steps
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "how-to"
-RUN_ELSEWHERE = {"testing": "its programs are tests: tests/testing/test_examples.py"}
+RUN_ELSEWHERE = {
+    "testing": "its programs are tests: tests/testing/test_examples.py",
+    "backup": "it stops and starts its broker: tests/clients/test_backup_guide.py",
+}
 PAGES = sorted({path.stem for path in FOLDER.glob("*.md")} - RUN_ELSEWHERE.keys())
+TROUBLE = ROOT / "docs" / "trouble.md"
+TROUBLE_ELSEWHERE = {
+    "python": 4,  # tests/clients/test_documented.py
+    "text": 3,  # answers: tests/management/test_why.py
+    "toml": 1,
+    "json": 1,
+}
+"""Blocks of the page about trouble that are no commands, by their language."""
 OF_RABBITMQ = ROOT / "tests" / "compat" / "rabbitmq_definitions.json"
 RABBITMQCTL = f'rabbitmqctl() {{ cp {OF_RABBITMQ} "$2"; }}; '
 """In place of RabbitMQ's program: what it has exported."""
-OPERATED = {"alarms", "look", "sizing"}
+OPERATED = {"look", "sizing"}
 """Guides for a queue that is there already."""
 NOT_RUN = {
-    "penstock tls reload": "needs a broker with TLS: tests/cli/test_tls.py",
     "penstock queues redrive failed --trust-headers": "needs dead letters: tests/operations/test_transfers.py",
     "penstock definitions import --from artemis broker.xml": "needs Artemis' file: tests/cli/conversions",
     "penstock definitions import --from qpid-java virtualhosts.xml": "needs Broker-J's file: tests/cli/conversions",
@@ -89,6 +100,21 @@ def test_guide_works_command_by_command(page: str, prepared: BrokerProcess, tmp_
         for command in sorted(set(commands_in_sentences(text)) - NOT_RUN.keys()):
             reader.run(command, [])
         reader.end()
+    finally:
+        reader.kill()
+
+
+@pytest.mark.slow
+def test_commands_of_the_page_about_trouble_work(prepared: BrokerProcess, tmp_path: Path) -> None:
+    text = TROUBLE.read_text()
+    blocks = steps(text)
+    languages = Counter(re.findall(r"^ *```(\w+)", text, re.MULTILINE))
+    assert languages == {**TROUBLE_ELSEWHERE, "console": len(blocks)}
+    with_orders(prepared, tmp_path / "flow-log")
+    reader = Walkthrough(prepared, tmp_path, places={"/var/lib/penstock": str(tmp_path / "stopped")})
+    try:
+        for step in blocks:
+            reader.take(step)
     finally:
         reader.kill()
 

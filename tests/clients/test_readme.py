@@ -75,8 +75,8 @@ def test_readme_promises_a_package_only_for_the_first_release() -> None:
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
 def test_page_that_installs_penstock_says_how_before_the_first_release(page: Path) -> None:
     text = page.read_text()
-    if page.name != "packages.md" and re.search(r"""pip install\s+["']?penstock\b""", text):
-        assert "packages.md#before-the-first-release" in text
+    if page.name != "install.md" and re.search(r"""pip install\s+["']?penstock\b""", text):
+        assert "install.md#before-the-first-release" in text
 
 
 def test_figures_of_the_readme_are_within_a_tenth_of_the_recorded_ones() -> None:

@@ -5,6 +5,7 @@ The short run has links and navigation of the documents themselves: tests/repo/t
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -16,7 +17,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from scripts.site_hooks import DOCUMENTS
 from tests.support.console_browser import chromium
+from tests.support.site_navigation import pages_of_users
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = re.compile(r'\b(?:href|src)="([^"]*)"')
@@ -65,7 +68,14 @@ def test_site_has_a_page_for_every_document(site: Path) -> None:
     made = {path.relative_to(site) for path in site.rglob("*.html")}
     expected = {path.with_suffix(".html") for path in documents if path.name != "README.md"}
     assert expected - made == set()
-    assert {Path("contributing.html"), Path("changelog.html"), Path("decisions/index.html")} <= made
+    assert {Path(page).with_suffix(".html") for page in DOCUMENTS.values()} | {Path("decisions/index.html")} <= made
+
+
+@pytest.mark.long
+def test_search_has_the_pages_of_users_and_none_of_those_inside(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert found == {str(Path(page).with_suffix(".html")) for page in pages_of_users()}
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Thirteen situations, and the answer of `why` to each, as docs/why.md shows them."""
+"""Thirteen situations, and the answer of `why` to each, as docs/inside/why-answers.md shows them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.chained_queues import Chain
 from tests.support.driven_connection import publish
 from tests.support.setting_values import in_bytes
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "why.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "inside" / "why-answers.md"
 OUTPUT_FULL_BODY = 256 * 1024 - 1
 
 

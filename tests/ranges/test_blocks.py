@@ -1,4 +1,4 @@
-"""Messages as columns: the layout that docs/blocks.md promises.
+"""Messages as columns: the layout that docs/inside/blocks.md promises.
 
 Blocks with large messages: their bodies are read first, one block after the other.
 """

@@ -1,4 +1,4 @@
-"""The table of whole brokers in docs/benchmarks.md: it has every scenario with its goals, and what is lost first."""
+"""The table of whole brokers in docs/inside/benchmarks.md: every scenario with its goals, and what is lost first."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_module_of_compiled_code_belongs_into_a_wheel(tmp_path: Path) -> None:
 
 
 def test_sizes_of_the_page_equal_the_packages(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "packages.md").read_text()
+    page = (ROOT / "docs" / "inside" / "packages.md").read_text()
     source = tmp_path / "penstock-1.tar.gz"
     source.write_bytes(bytes(1_234))
     wheel = wheel_of(tmp_path, {"penstock/a": bytes(2_000_000), "penstock/b": b""})
@@ -174,6 +174,6 @@ def test_broker_has_fewer_than_ten_dependencies_each_with_a_reason() -> None:
     lines = (ROOT / "pyproject.toml").read_text().partition("\ndependencies = [\n")[2].partition("\n]")[0].splitlines()
     assert len(lines) == len(PROJECT["project"]["dependencies"]) <= MOST_DEPENDENCIES
     assert [line for line in lines if "  # " not in line] == []
-    page = (ROOT / "docs" / "packages.md").read_text()
+    page = (ROOT / "docs" / "inside" / "packages.md").read_text()
     names = [line.strip(' "').partition(">")[0].partition("=")[0] for line in lines]
     assert [name for name in names if f"`{name}`" not in page] == []

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from scripts.pages import purpose
+from scripts.site_hooks import DOCUMENTS as DOCUMENTS_OF_SITE
 from scripts.site_hooks import with_programs
 from tests.repo.test_glossary import BANNED_NAMES, BANNED_WORDS
+from tests.support.site_navigation import listed_pages
 from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +34,7 @@ SOURCES = [path for folder in ("src", "tests", "scripts", "bench") for path in s
 LONGEST_SENTENCE = 30
 FENCE = re.compile(r"^```.*?^```[^\n]*$", re.DOTALL | re.MULTILINE)
 PACKAGE = ROOT / "src" / "penstock"
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "inside" / "architecture.md").read_text()
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FILES_OF_OTHERS = {"tests/test_rabbitmq.py", "t/integration/test_py_amqp.py", "t/integration/test_rmq.py"}
 """Files in the test suites of Dramatiq, kombu and py-amqp (docs/compatibility.md)."""
@@ -180,13 +182,15 @@ def test_paths_of_a_publish_and_a_delivery_name_functions_that_exist() -> None:
 def test_log_ids_of_sources_and_documentation_are_equal() -> None:
     sources = "".join(path.read_text() for path in sorted(PACKAGE.rglob("*.py")))
     written = set(re.findall(r'"(?:\[[^"]*)?((?:PST-1|QUE-1|CHN-1|MST-1|VHT-1)\d{3})', sources))
-    documented = set(re.findall(r"\b(?:PST|QUE|CHN|MST|VHT)-\d{4}\b", (ROOT / "docs" / "log-ids.md").read_text()))
+    page = (ROOT / "docs" / "logs.md").read_text()
+    texts = page.partition("### Texts about flow control")[2].partition("## Error codes")[0]
+    documented = set(re.findall(r"\b(?:PST|QUE|CHN|MST|VHT)-\d{4}\b", texts))
     made_of_a_prefix = {"QUE-1003", "QUE-1004", "PST-1003", "PST-1004"}
     assert written | made_of_a_prefix == documented
 
 
 def test_cells_of_the_memory_bounds_have_at_most_25_words() -> None:
-    pages = (ROOT / "docs" / "memory.md", ROOT / "tests" / "bounds.md")
+    pages = (ROOT / "docs" / "inside" / "memory.md", ROOT / "tests" / "bounds.md")
     rows = [line for page in pages for line in page.read_text().splitlines() if line.startswith("|")]
     cells = [cell for row in rows for cell in LINK.sub("LINK", row).strip("|").split("|")]
     assert len(cells) > 200
@@ -231,8 +235,8 @@ def test_glossary_has_every_banned_word() -> None:
 
 
 def test_navigation_of_the_site_has_every_page_once() -> None:
-    listed = re.findall(r"^ +- (?:[^#\n]+: )?(\S+\.md)\b", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     decisions = {name for name in pages if re.match(r"decisions/\d", name)}
-    of_the_root = {"contributing.md", "changelog.md"}
-    assert sorted(pages - decisions | of_the_root) == sorted(listed), "add it to `nav` in mkdocs.yml"
+    assert sorted(pages - decisions | set(DOCUMENTS_OF_SITE.values())) == sorted(listed_pages()), (
+        "add it to `nav` in mkdocs.yml"
+    )

@@ -1,4 +1,4 @@
-"""Every error that a client is told has its codes in each protocol, which docs/errors.md lists."""
+"""Every error that a client is told has its codes in each protocol, which docs/logs.md lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state tables, of which docs/states.md is made, are whole."""
+"""The state tables, of which docs/inside/states.md is made, are whole."""
 
 from __future__ import annotations
 

@@ -51,4 +51,4 @@ def test_unit_has_the_options_that_the_broker_needs() -> None:
     options = set(re.findall(r"--[a-z-]+", unit["ExecStart"]))
     known = {option for each in serve.params for option in each.opts}
     assert options <= known
-    assert f"{UNIT.relative_to(ROOT)}" in (ROOT / "docs" / "systemd.md").read_text()
+    assert f"{UNIT.relative_to(ROOT)}" in (ROOT / "docs" / "install.md").read_text()

@@ -1,4 +1,4 @@
-"""The table of docs/alarms.md: the kinds of alarms, as the code has them."""
+"""The table of docs/trouble.md: the kinds of alarms, as the code has them."""
 
 from __future__ import annotations
 

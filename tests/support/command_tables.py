@@ -12,7 +12,7 @@ from penstock.cli.grammar import FORMER, places, sections
 OWN = ("-h", "--help")
 LINKS = {
     "analyze": "analyze.md",
-    "bench": "benchmarks.md",
+    "bench": "inside/benchmarks.md",
     "completion": "#completion",
     "config": "settings.md#where-settings-come-from",
     "cursors": "spark-operation.md",
@@ -29,7 +29,7 @@ LINKS = {
     "tls": "tls.md",
     "top": "#live-pictures",
     "users": "security.md#users",
-    "why": "why.md",
+    "why": "trouble.md#what-penstock-why-says",
 }
 """Pages and headings about a noun or verb."""
 
@@ -92,7 +92,7 @@ def _of_command(command: click.Command, parent: click.Context, path: str) -> Ite
 
 def _options(command: click.Command, context: click.Context) -> str:
     """Return the options of a command besides those of the connection, --json and --help."""
-    of_lists = ("`--columns`", "`--sort`", "`--filter`", "`--limit`")
+    of_lists = ("`--columns`", "`--sort`", "`--filter`", "`--limit`", "`--wide`")
     found = [
         f"`{'/'.join((max(each.opts, key=len), *each.secondary_opts))}`"
         for each in command.get_params(context)

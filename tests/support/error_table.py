@@ -1,4 +1,4 @@
-"""The table of docs/errors.md: every error that a client is told, with its name in each protocol."""
+"""The table of docs/logs.md: every error that a client is told, with its name in each protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of docs/memory.md with all bounds of the node, from the rows of `penstock.settings.pools`."""
+"""The table of docs/inside/memory.md with all bounds of the node, from the rows of `penstock.settings.pools`."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ LINKS: dict[str, dict[str, str]] = {
     "log-level": {"the log": "logs.md"},
     "log-format": {"the log": "logs.md"},
     "slow-turn-ms": {"logged": "logs.md"},
-    "latency-target-ms": {"one wake-up": "benchmarks.md#processor-time-of-the-broker"},
+    "latency-target-ms": {"one wake-up": "inside/benchmarks.md#processor-time-of-the-broker"},
     "traces-endpoint": {"spans of waiting publishes": "traces.md"},
     "overflow": {"what happens at the capacity": "overflow.md"},
     "page-limit-bytes": {"most bytes of them": "overflow.md#paging"},

@@ -1,4 +1,4 @@
-"""The diagrams of docs/states.md, made from the state tables of the sources."""
+"""The diagrams of docs/inside/states.md, made from the state tables of the sources."""
 
 from __future__ import annotations
 

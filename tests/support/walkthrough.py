@@ -153,16 +153,19 @@ class Walkthrough:
                 text=True,
                 check=False,
             )
-            if shows(done.stdout.splitlines(), printed):
+            if shows(done.stdout.splitlines(), [self._placed(line) for line in printed]):
                 assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
                 return
             again = ASKING.match(command) is not None and time.monotonic() < end
             assert again, f"{command}\n--- prints\n{done.stdout}{done.stderr}\n--- and not\n" + "\n".join(printed)
 
     def _words(self, command: str) -> list[str]:
+        return ["bash", "-c", self._shell + self._placed(command)]
+
+    def _placed(self, text: str) -> str:
         for there, here in self._places.items():
-            command = command.replace(there, here)
-        return ["bash", "-c", self._shell + command]
+            text = text.replace(there, here)
+        return text
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "PENSTOCK_URL": self.broker.url}

@@ -489,7 +489,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
     # Concurrent control operations
 
     def begin(self, operation: str, fields: Mapping[str, object] | bytes) -> Call:
-        """Send a control operation with its fields, or with a block (docs/blocks.md); `answer` waits for the answer.
+        """Send a control operation with fields or a block (docs/inside/blocks.md); `answer` waits for the answer.
 
         The first operation of a connection waits until its channel or link is open; no call waits for the answer.
         `taken` of the result is the number of rows of a block that are in their queues so far, if progress reports are

@@ -574,8 +574,8 @@ def read_range(
 ) -> Steps[memoryview]:
     """Return a block of the first messages of (lo, hi] within `rows` and `bytes`; no message is removed.
 
-    `columns` are the columns of the block (docs/blocks.md); None: the twelve that every version has. `query` is the
-    id of the Spark query that reads, and is shown beside the cursor; None: the reader is no query.
+    `columns` are the columns of the block (docs/inside/blocks.md); None: the twelve that every version has. `query` is
+    the id of the Spark query that reads, and is shown beside the cursor; None: the reader is no query.
     """
     fields: Answer = {"cursor": cursor, "token": token, "queue": queue, "lo": lo, "hi": hi}
     if columns is not None:

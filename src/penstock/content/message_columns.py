@@ -1,4 +1,4 @@
-"""Messages as columns: the rows of a block that a client publishes, read in place (docs/blocks.md).
+"""Messages as columns: the rows of a block that a client publishes, read in place (docs/inside/blocks.md).
 
 The block is untrusted. Its header is checked when the columns are created: every buffer must lie inside the block. The
 data of a row is checked when the row is read, so a block costs nothing before its first message.

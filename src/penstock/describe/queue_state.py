@@ -74,12 +74,13 @@ def group_on(queue: Queue, road: Road, now: float) -> int:
     if road.closed or road.blocked:
         return BLOCKED
     delivered = deliver_rate(queue)
-    if delivered == 0.0 and _is_unread(queue, now):
+    if delivered == 0.0 and is_unread(queue, now):
         return UNREAD
     return MOVING if delivered > 0.0 or publish_rate(queue) > 0.0 else QUIET
 
 
-def _is_unread(queue: Queue, now: float) -> bool:
+def is_unread(queue: Queue, now: float) -> bool:
+    """Return whether a queue without deliveries has ready messages that no consumer takes."""
     if queue.waiting() == 0 or queue.cursors or queue.features.type.retains:
         return False
     return not queue.consumers or queue.oldest_age_s(now) >= UNTAKEN_S

@@ -6,7 +6,7 @@ The owner of a state has one attribute of the enumeration's type, and changes it
 
 Compare states with `is`: compiled, the members of an enumeration are constants, and `is` compares two pointers. On the
 path of each message, where even that costs too much, the attribute is an `i64` that `step` changes, and the hot path
-compares it with a Final. The diagrams in docs/states.md are generated from the tables.
+compares it with a Final. The diagrams in docs/inside/states.md are generated from the tables.
 """
 
 from __future__ import annotations

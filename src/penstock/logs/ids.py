@@ -227,7 +227,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "PST-1015",
         WARNING,
         "publishes were refused; the text has the reason",
-        "[refused publishes](refused.md)",
+        "[refused publishes](trouble.md#a-publish-was-refused)",
         lines=GATE_LINES,
     ),
     LogId("PST-1016", INFO, "a connection is slowed by its own work", "let it do less at once, or by more connections"),
@@ -341,7 +341,7 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
     LogId(
         ALARM_RAISED,
         WARNING,
-        "an [alarm](alarms.md) was raised; the text has the condition and what to do",
+        "an [alarm](trouble.md#alarms) was raised; the text has the condition and what to do",
         "do what the text says; `penstock alarms`",
     ),
     LogId(ALARM_CLEARED, INFO, "the condition of an alarm has been gone for `alarm-clear`"),

@@ -171,6 +171,7 @@ TRANSFERS: Final = (
         "The header x-redrive-count counts the redrives of a message. Messages whose queue is gone stay. For example: "
         "penstock queues redrive failed --dry-run, or penstock queues redrive failed --reason rejected",
         Field("trust_headers", "Also take messages whose death headers another broker or a publisher wrote.", bool),
+        Field("forget_deaths", "Remove x-death from the messages, so that their deaths are counted anew.", bool),
         _DRY_RUN,
     ),
     Command(

@@ -2,8 +2,8 @@
 
 "PSB1", u32 header length, header (JSON), zeros up to a multiple of 64, buffers each at a multiple of 64
 
-The header names each column with the positions of its buffers, or with the one value of all its rows. docs/blocks.md
-describes the format for other readers.
+The header names each column with the positions of its buffers, or with the one value of all its rows.
+docs/inside/blocks.md describes the format for other readers.
 
 A request for several ranges is answered with one block: the ranges in order, as many as fit. The header contains the
 sequence up to which each range was read. So thousands of queues with a few messages each need few requests.

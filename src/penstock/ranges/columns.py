@@ -1,4 +1,4 @@
-"""Columns of a block by name, and the buffers of each kind of column in Arrow's layout (docs/blocks.md)."""
+"""Columns of a block by name, and the buffers of each kind of column in Arrow's layout (docs/inside/blocks.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incoming blocks: the header and the columns of a block that a client publishes, checked (docs/blocks.md)."""
+"""Incoming blocks: the header and the columns of a block that a client publishes, checked (docs/inside/blocks.md)."""
 
 from __future__ import annotations
 

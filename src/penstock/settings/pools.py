@@ -1,7 +1,7 @@
 """Table of pools: every bound of the node, how it is shared, and the behaviour at the bound.
 
 A pool that clients fill is shared by users and virtual hosts (`penstock.flow.pool`). A pool is created only from its
-row, so every pool has a row. The table of bounds per node in docs/memory.md is generated from these rows.
+row, so every pool has a row. The table of bounds per node in docs/inside/memory.md is generated from these rows.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ BOUNDS: Final = (
     ),
     bound(
         "connections before the login",
-        "1,000; 500 of one address, and of this machine; 10 KiB each ([users](users.md))",
+        "1,000; 500 of one address, and of this machine; 10 KiB each ([users](../users.md))",
         "one older than 2 s, or the new one, is closed; the address with the most goes first",
         "address",
     ),

@@ -46,7 +46,7 @@ JSON_TYPE: Final = "application/json"
 BLOCK_TYPE: Final = "application/vnd.penstock.block"
 ERROR_TYPE: Final = "application/vnd.penstock.error+json"
 PROGRESS_TYPE: Final = "application/vnd.penstock.progress+json"
-"""Content types of control requests and their answers; a block has the type of messages (docs/blocks.md)."""
+"""Content types of control requests and their answers; a block has the type of messages (docs/inside/blocks.md)."""
 REPLY_QUEUE: Final[dict[str, object]] = {
     **dict.fromkeys(("capacity-messages", "stop-messages", "stop-bytes", "resume-messages", "resume-bytes"), "none"),
     **dict.fromkeys(("message-ttl", "expires", "consumer-window-bytes", "consumer-max-rate"), "none"),
