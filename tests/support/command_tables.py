@@ -92,7 +92,7 @@ def _of_command(command: click.Command, parent: click.Context, path: str) -> Ite
 
 def _options(command: click.Command, context: click.Context) -> str:
     """Return the options of a command besides those of the connection, --json and --help."""
-    of_lists = ("`--columns`", "`--sort`", "`--filter`", "`--limit`")
+    of_lists = ("`--columns`", "`--sort`", "`--filter`", "`--limit`", "`--wide`")
     found = [
         f"`{'/'.join((max(each.opts, key=len), *each.secondary_opts))}`"
         for each in command.get_params(context)
