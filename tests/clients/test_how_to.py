@@ -40,8 +40,6 @@ OPERATED = {"look", "sizing"}
 """Guides for a queue that is there already."""
 NOT_RUN = {
     "penstock queues redrive failed --trust-headers": "needs dead letters: tests/operations/test_transfers.py",
-    "penstock definitions import --from artemis broker.xml": "needs Artemis' file: tests/cli/conversions",
-    "penstock definitions import --from qpid-java virtualhosts.xml": "needs Broker-J's file: tests/cli/conversions",
 }
 """Commands in sentences that are not run, and why."""
 
@@ -105,6 +103,20 @@ def test_guide_works_command_by_command(page: str, prepared: BrokerProcess, tmp_
             reader.run(f"penstock serve --check --config {number}.toml", [])
         for command in sorted(set(commands_in_sentences(text)) - NOT_RUN.keys()):
             reader.run(command, [])
+        reader.end()
+    finally:
+        reader.kill()
+
+
+@pytest.mark.slow
+def test_example_of_a_gate_works_command_by_command(prepared: BrokerProcess, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "flow-control.md").read_text()
+    blocks = steps(page.partition("## The gate of a queue")[2].partition("\n## ")[0])
+    assert len(blocks) == 3
+    reader = Walkthrough(prepared, tmp_path)
+    try:
+        for step in blocks:
+            reader.take(step)
         reader.end()
     finally:
         reader.kill()

@@ -37,7 +37,7 @@ PACKAGE = ROOT / "src" / "penstock"
 ARCHITECTURE = (ROOT / "docs" / "inside" / "architecture.md").read_text()
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FILES_OF_OTHERS = {"tests/test_rabbitmq.py", "t/integration/test_py_amqp.py", "t/integration/test_rmq.py"}
-"""Files in the test suites of Dramatiq, kombu and py-amqp (docs/compatibility.md)."""
+"""Files in the test suites of Dramatiq, kombu and py-amqp (docs/inside/compatibility.md)."""
 NAMED = re.compile(r"\bdecisions?\s+(\d+)(?:\s+and\s+(\d+))?", re.IGNORECASE)
 DECISION_LINK = re.compile(r"\[decision\s+(\d+)\]\([^)\s]*?(\d{4})-[^)\s]*\)", re.IGNORECASE)
 SENTENCE_END = re.compile(r"(?<=[.!?])[*)\"]*\s+")
