@@ -236,11 +236,26 @@ def shown_capacity(level: Mapping[str, int | None]) -> str:
     return " and ".join(parts) or "no limit"
 
 
+HELD_WORDS: Final[dict[str, str]] = {
+    "own": "closed",
+    "operator": "held by the operator",
+    "exchange": "held by the operator",
+    "virtual host": "held by its virtual host",
+    "memory": "held by the memory",
+    "disk": "held by the disk",
+    "address": "held by its exchange",
+}
+"""Words for the first closed gate of a queue's road."""
+
+
+def held_words(held_by: str) -> str:
+    """Return the words for the first closed gate of a queue's road."""
+    return HELD_WORDS.get(held_by, f"held by {held_by}")
+
+
 def road_text(road: Mapping[str, Any]) -> str:
-    """Return the state of a queue's road: open, closed by its own gate, or closed with the kind of another."""
-    if road["open"]:
-        return "open"
-    return "closed" if road["held_by"] == "own" else f"closed ({road['held_by']})"
+    """Return the state of a queue's road in words: open, closed, or by what the queue is held."""
+    return "open" if road["open"] else held_words(str(road["held_by"]))
 
 
 def shown_percent(value: float | None) -> str:

@@ -20,8 +20,8 @@ def test_top_without_a_terminal_is_one_picture_with_blocking_queues_first(own_br
     eventually(lambda: "blocks 1 producer" in run(broker, "top"), "a blocked producer")
     head, blocked, heads, first, second = run(broker, "top").splitlines()
     assert re.fullmatch(
-        r"penstock \S+, vhost /: 2 connections, 2 queues \(1 closed\), 11 messages \(0 unacknowledged\), 2\.6 KiB, "
-        r"in [\d.]+/s, out [\d.]+/s; longest turn [\d.]+ ms",
+        r"vhost /: 2 queues \(1 closed\), 11 messages, in [\d.]+/s, out [\d.]+/s, 2 connections, 0 unacknowledged, "
+        r"2\.6 KiB, longest turn [\d.]+ ms, penstock \S+",
         head,
     )
     assert "queue full blocks 1 producer; start a consumer of queue full" in blocked

@@ -14,8 +14,8 @@ from tests.support.terminals import Terminal, in_terminal
 
 WIDE = "ж" * 100
 """Queue whose name is far wider than its column."""
-SPARKLINES = re.compile(r"^ ?full .* [▁-█]*█ +[▁-█]*█ *$", re.MULTILINE)
-"""Histories of a queue that is full, and whose gate was closed for a whole sample."""
+SPARKLINES = re.compile(r"^ ?full .* 1  +[▁-█]*█  .* [▁-█]*█ *$", re.MULTILINE)
+"""Histories of a queue that is full, behind its blocked producer, and whose gate was closed for a whole sample."""
 
 
 def rows(terminal: Terminal) -> list[str]:
@@ -41,7 +41,7 @@ def test_screen_shows_blocked_queues_first_and_obeys_its_keys(busy: BrokerProces
     with in_terminal("top", "--url", busy.url, "--interval", "1", columns=120, lines=24) as terminal:
         terminal.wait(lambda text: "queue full blocks 1 producer; start a consumer" in text, "the blocked gate")
         terminal.wait(lambda _: rows(terminal)[:2] == ["full", "deep"], "the blocked queue first")
-        terminal.wait(lambda text: "3 queues (1 closed), 12 messages" in text, "the sums")
+        terminal.wait(lambda text: "vhost /: 3 queues (1 closed), 12 messages" in text, "the sums")
         terminal.wait(lambda text: re.search(r"full +█{10} 100 % +closed ", text), "the bar")
         terminal.wait(lambda text: "ж" * 35 + "…" in text, "a long name is cut")
         terminal.wait(lambda text: "q Quit" in text.splitlines()[-1], "the keys")
@@ -72,20 +72,41 @@ def test_wide_screen_and_printed_top_have_sparklines_of_depth_and_gate(busy: Bro
     publisher = started(busy, "publish", "full", *"abcdef")
     eventually(lambda: "is blocked" in busy.why("full"), "its publisher is blocked")
     with in_terminal("top", "--url", busy.url, "--interval", "0.2", columns=210, lines=24) as terminal:
-        terminal.wait(lambda text: re.search(r"depth \d min +closed \d min", text), "the heads")
+        terminal.wait(lambda text: re.search(r"blocked +depth \d min +messages .* closed \d min", text), "the heads")
         terminal.wait(lambda text: SPARKLINES.search(text), "it is full, and closed")
         with in_terminal("top", "--once", "--url", busy.url, columns=240) as printed:
             assert printed.ended() == 0
             assert SPARKLINES.search(printed.text())
         assert "depth" not in run(busy, "top"), "none where it does not print on a terminal"
-        terminal.resize(90, 24)
-        terminal.wait(lambda text: "depth" not in text and rows(terminal)[:1] == ["full"], "no room for them")
+        terminal.resize(80, 24)
+        narrow = lambda text: "depth 1 min" in text and not re.search(r"closed \d min", text)  # noqa: E731
+        terminal.wait(lambda text: narrow(text) and rows(terminal)[:1] == ["full"], "room for one of them")
         terminal.resize(210, 24)
-        terminal.wait(lambda text: "depth" in text and rows(terminal)[:1] == ["full"], "room again")
+        terminal.wait(lambda text: re.search(r"closed \d min", text) and rows(terminal)[:1] == ["full"], "room again")
         terminal.press("q")
         assert terminal.ended() == 0
     publisher.kill()
     publisher.communicate()
+
+
+def test_screen_of_80_columns_shows_a_queue_that_the_operator_holds(busy: BrokerProcess) -> None:
+    run(busy, "queues", "block", "deep", "--reason", "upgrade")
+    with in_terminal("top", "--url", busy.url, "--interval", "0.2", columns=80, lines=24) as terminal:
+        terminal.wait(lambda _: rows(terminal)[:1] == ["deep"], "the held queue first")
+        line = terminal.line("held by the operator")
+        assert re.match(r" deep +8 % +held by the operator +0 ", line)
+        heads = terminal.line("blocked  depth").split()
+        assert heads[:4] == ["queue", "fill", "gate", "blocked"]
+        terminal.wait(lambda text: "a wider terminal has 8 more columns" in text, "the number of columns left out")
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
+def test_top_of_a_dumb_terminal_is_printed_once_without_control_characters(busy: BrokerProcess) -> None:
+    with in_terminal("top", "--url", busy.url, columns=80, TERM="dumb") as terminal:
+        assert terminal.ended() == 0
+        assert b"\x1b" not in terminal.octets
+        assert "columns left out: " in terminal.text()
 
 
 def test_screen_reports_a_lost_broker_and_goes_on_when_the_broker_is_back(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from penstock.core.deaths import DeathRecord
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormat, MessageFormats, UnreadableContent
 from penstock.protocols.amqp091.message_format import Amqp091Format
+from penstock.protocols.amqp10.message_format import Amqp10Format
 from tests.support.broker_fixture import House
 from tests.support.toy_format import ToyFormat
 
@@ -107,6 +108,28 @@ def test_message_format_has_defaults_for_methods_that_are_not_overridden(formats
     assert letters.headers(counted) == {"a": 1, "CC": ["k", 5], "x-delivery-count": 2}
     assert letters.with_headers(b"T{", {"a": 1}) is None
     assert letters.headers(b"T{") == {}
+    assert letters.without_deaths(b"T{") is None
+
+
+@pytest.mark.parametrize("octet", [ord("T"), 2, 0])
+def test_headers_of_deaths_are_removed_and_all_else_stays(octet: int) -> None:
+    known = MessageFormats()
+    for each in (ToyFormat(), Amqp091Format(), Amqp10Format()):
+        known.add(each)
+    one = known.by_octet(octet)
+    made = Properties(message_id="7", delivery_mode=2, headers={"x-a": 1, "b": "two"})
+    content = one.encode(made, b"body")
+    died = one.with_death(content, DeathRecord("q", "rejected", "in", "key", 5.0))
+    assert died is not None
+    assert len(one.headers(died)) == 9
+    fresh = one.without_deaths(died)
+    assert fresh is not None
+    assert (one.headers(fresh), one.body(fresh)) == ({"x-a": 1, "b": "two"}, b"body")
+    assert one.properties(fresh).message_id == "7"
+    assert one.deaths(fresh) == []
+    again = one.with_death(fresh, DeathRecord("q", "rejected", "in", "key", 6.0))
+    assert again is not None
+    assert one.death_entries(again)[0]["count"] == 1
 
 
 def test_delivery_count_is_added_to_any_format_and_the_message_stays(formats: MessageFormats) -> None:

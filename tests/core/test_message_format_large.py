@@ -88,6 +88,10 @@ def test_added_headers_and_deaths_share_the_body(formats: MessageFormats) -> Non
     assert found.headers(counted) == {"x-delivery-count": 3}
     dead = found.with_death(content, DeathRecord("jobs", "expired", "", "jobs", 1000.0))
     assert dead is not None
+    fresh = found.without_deaths(dead)
+    assert fresh is not None
+    assert body_of(fresh) is body_of(content)
+    assert found.headers(fresh) == {}
     assert body_of(dead) is body_of(content)
     assert found.deaths(dead) == [("jobs", "expired")]
     assert found.properties(dead).expiration is None

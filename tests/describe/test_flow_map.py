@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.access.rules import Rules
-from penstock.describe.flow_map import QUEUES_SHOWN, FlowMap
+from penstock.describe.flow_map import QUEUES_SHOWN, VHOSTS_SHOWN, FlowMap
 from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import LOOKING_SHARE, finish
@@ -95,6 +95,13 @@ class OnlyRoot(Rules):
         return ["monitoring"]
 
 
+class NoVhost(OnlyRoot):
+    """May enter none."""
+
+    def enters(self, vhost: str) -> bool:
+        return False
+
+
 def test_virtual_hosts_that_a_user_may_not_enter_are_neither_shown_nor_counted(driver: BrokerDriver) -> None:
     for vhost in (driver.broker.vhosts["/"], driver.broker.add_vhost("secret")):
         vhost.declare_queue(f"of {vhost.name}", {}, False, False, None, None)
@@ -102,6 +109,41 @@ def test_virtual_hosts_that_a_user_may_not_enter_are_neither_shown_nor_counted(d
     found = taken(FlowMap(driver, OnlyRoot(), False))
     assert [queue["name"] for queue in found["queues"]] == ["of /"]
     assert found["totals"]["queues"] == 1
+    assert [each["name"] for each in found["vhosts"]] == ["/"]
+
+
+def test_blocked_producer_of_a_hidden_virtual_host_is_neither_shown_nor_counted(scene: Scene) -> None:
+    scene.filled("shut")
+    found = taken(FlowMap(scene.driver, NoVhost(), False))
+    assert (found["producers"], found["totals"]["producers"], found["totals"]["blocked_producers"]) == ([], 0, 0)
+
+
+def test_sums_of_virtual_hosts_add_up_to_those_of_the_map(scene: Scene) -> None:
+    scene.filled("shut")
+    busy = scene.driver.broker.add_vhost("busy")
+    for number in range(3):
+        busy.declare_queue(f"q{number}", {}, False, False, None, None)
+    for number in range(VHOSTS_SHOWN):
+        scene.driver.broker.add_vhost(f"empty{number:02}")
+    found = taken(FlowMap(scene.driver, None, False))
+    assert [each["name"] for each in found["vhosts"]][:2] == ["/", "busy"], "blocked ones first, then the largest"
+    assert (len(found["vhosts"]), found["more_vhosts"]) == (VHOSTS_SHOWN, 2)
+    for name in ("queues", "messages", "producers", "blocked_producers", "connections", "closed_queues"):
+        assert sum(each[name] for each in found["vhosts"]) == found["totals"][name], name
+
+
+def test_queue_with_messages_and_no_consumer_is_counted_as_unread(scene: Scene) -> None:
+    peer = scene.join()
+    for name in ("left", "read", "empty"):
+        peer.declare(name)
+    for name in ("left", "read"):
+        peer.say(publish(name, b"x"))
+    scene.join().consume("read", prefetch=1)
+    flow_map = FlowMap(scene.driver, None, False)
+    taken(flow_map)
+    scene.at(102.0)
+    totals = taken(flow_map)["totals"]
+    assert (totals["unread_queues"], totals["idle_queues"]) == (1, 3)
 
 
 def test_samples_end_with_the_map(driver: BrokerDriver) -> None:
@@ -142,60 +184,6 @@ def test_map_of_many_queues_is_made_a_share_a_turn(driver: BrokerDriver) -> None
     assert len(turns) >= 2
     assert max(turns) <= LOOKING_SHARE + MOST_A_STEP
     assert found["totals"]["queues"] == 20_000
-
-
-def test_blocked_producers_have_the_gate_the_time_and_withheld_publishes(scene: Scene) -> None:
-    producer = scene.join()
-    producer.declare("orders", **GATED)
-    for _ in range(4):
-        producer.say(publish("orders", b"order"))
-    scene.at(103.0)
-    found = taken(FlowMap(scene.driver, None, True))
-    (gate,) = found["gates"]
-    assert (gate["kind"], gate["name"], gate["open"], gate["closed_for_s"]) == ("queue", "orders", False, 3.0)
-    assert (gate["blocked"], gate["waiting"], gate["line"]) == (1, 0, [])
-    (shown,) = found["producers"]
-    assert shown["blocked"] == [{"gate": gate["id"], "blocked_s": 3.0}]
-    assert (shown["withheld"], shown["held"], shown["ticket"]) == (1, 0, None)
-    (queue,) = found["queues"]
-    assert queue["gate"] == gate["id"]
-    assert [queue[name]["messages"] for name in ("resume", "stop", "capacity")] == [1, 3, 10]
-    assert found["edges"] == [{"producer": shown["name"], "queue": queue["id"], "rate": None}]
-
-
-def test_waiting_producers_have_tickets_in_the_order_of_their_turns(scene: Scene) -> None:
-    first, second = scene.join(), scene.join()
-    first.declare("orders", **GATED)
-    for _ in range(12):
-        first.say(publish("orders", b"order"))
-    second.say(publish("orders", b"late"))
-    found = taken(FlowMap(scene.driver, None, True))
-    line = found["gates"][0]["line"]
-    assert [(each["name"][:5], each["held"], each["for"]) for each in line] == [
-        ("con:1", 2, "publish"),
-        ("con:2", 1, "publish"),
-    ]
-    assert line[0]["ticket"] <= line[1]["ticket"]
-    assert [producer["ticket"] for producer in found["producers"]] == [each["ticket"] for each in line]
-
-
-def test_readers_have_rates_and_obstacles(scene: Scene) -> None:
-    producer, consumer = scene.join(), scene.join()
-    producer.declare("orders")
-    scene.control("cursor.attach", cursor="billing", queues=["orders"])
-    consumer.consume("orders", prefetch=2)
-    flow_map = FlowMap(scene.driver, None, True)
-    taken(flow_map)
-    for _ in range(4):
-        producer.say(publish("orders", b"order"))
-    scene.at(102.0)
-    shown = taken(flow_map)["readers"]
-    assert [(each["kind"], each["name"], each["rate"]) for each in shown] == [
-        ("consumer", "c1", 1.0),
-        ("cursor", "billing", 0.0),
-    ]
-    assert shown[0]["obstacles"] != []
-    assert shown[1]["lag"] == 4
 
 
 def test_queue_held_by_the_operator_is_in_the_map_and_the_longest_held_is_named(scene: Scene) -> None:

@@ -25,7 +25,16 @@ from penstock.describe.gate import because, gate_row
 from penstock.describe.list_kinds import Item
 from penstock.describe.lists import EXAMINED_AT_ONCE, QueueOrder, first_steps
 from penstock.describe.metrics import Selection
-from penstock.describe.queue import CURSORS, QUEUE, QUEUES_SHOWN, blocked_rows, cursor_row, fill_percent, queue_row
+from penstock.describe.queue import (
+    CURSORS,
+    QUEUE,
+    QUEUES_SHOWN,
+    blocked_rows,
+    cursor_row,
+    fill_percent,
+    limit_percent,
+    queue_row,
+)
 from penstock.describe.session import consumer_row, obstacles, producer_row
 from penstock.describe.table import Reading, field_at, reading
 from penstock.driver.driver import BrokerDriver
@@ -89,7 +98,14 @@ def test_metric_families_have_help_and_counters_end_with_total() -> None:
 
 
 NUMBERS = (
-    *("messages", "messages_ready", "messages_unacknowledged", "consumers", "penstock.fill_percent"),
+    *(
+        "messages",
+        "messages_ready",
+        "messages_unacknowledged",
+        "consumers",
+        "penstock.fill_percent",
+        "penstock.limit_percent",
+    ),
     "penstock.oldest_s",
     *("penstock.gate.blocked", "message_stats.publish_details.rate", "message_stats.deliver_get_details.rate"),
 )
@@ -139,6 +155,17 @@ def test_view_of_a_fill_is_the_higher_of_messages_and_bytes() -> None:
     assert fill_percent(house.vhost.queue("a")) == 25.0
     house.queue("free", capacity_bytes="none")
     assert fill_percent(house.vhost.queue("free")) is None
+
+
+def test_nearest_limit_is_the_maximum_length_if_it_is_reached_before_the_capacity() -> None:
+    house = House("a", capacity_messages=10, x_max_length=4)
+    queue = house.vhost.queue("a")
+    house.publish_now("a", 100, count=3)
+    assert (fill_percent(queue), limit_percent(queue)) == (30.0, 75.0)
+    house.queue("free", capacity_bytes="none")
+    assert limit_percent(house.vhost.queue("free")) is None
+    house.queue("short", capacity_bytes="none", x_max_length_bytes=1000, x_max_length=0)
+    assert limit_percent(house.vhost.queue("short")) == 100.0
 
 
 def test_view_of_a_queue_has_the_age_of_its_oldest_ready_message() -> None:

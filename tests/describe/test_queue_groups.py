@@ -65,7 +65,11 @@ COUNTS = {"blocked": 2, "unread": 4, "moving": 1, "quiet": 3, "dead": 1}
 def test_page_by_group_has_the_urgent_queues_first_and_the_counts_of_all_groups(scene: BrokerDriver) -> None:
     found = page(scene, groups=True, page_size=3)
     assert names(found) == ["shut-1", "shut-2", "dead"]
-    assert found["penstock"] == {"groups": COUNTS}
+    assert found["penstock"]["groups"] == COUNTS
+    queues = page(scene, page_size=100)["items"]
+    assert found["penstock"]["depth"] == {
+        unit: sum(each["penstock"]["depth"][unit] for each in queues) for unit in ("messages", "bytes")
+    }
     assert (found["filtered_count"], found["total_count"]) == (10, 10)
     rest = page(scene, groups=True, page_size=3, page=2)
     assert names(rest) == ["dying", "left-1", "left-2"]
@@ -86,6 +90,7 @@ def test_name_chooses_before_groups_are_counted(scene: BrokerDriver) -> None:
     found = page(scene, groups=True, named="LEFT")
     assert names(found) == ["left-1", "left-2"]
     assert found["penstock"]["groups"] == {**dict.fromkeys(CHOICES, 0), "unread": 2}
+    assert found["penstock"]["depth"]["messages"] == 9 + 2
     assert found["total_count"] == 10
 
 

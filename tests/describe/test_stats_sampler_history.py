@@ -81,3 +81,29 @@ def test_wall_clock_that_is_set_moves_no_entry(driver: BrokerDriver) -> None:
     after = of_queue(driver, FINE)
     assert after["end"] == before["end"] - 86_400_000
     assert after["publish"] == before["publish"] == [0.0, 1.0]
+
+
+def test_node_has_the_number_of_closed_gates(driver: BrokerDriver) -> None:
+    client = Dialogue(driver)
+    assert stats_sampler.closed_gates(driver.stats, FINE) == [0.0]
+    for name in ("a", "b"):
+        client.declare(name, capacity_messages=10, queue_stop=5)
+        client.say(publish(name, b"x") * 4)
+    sampled(driver, 1)
+    client.say(publish("a", b"x") * 6)
+    client.say(publish("b", b"x") * 6)
+    sampled(driver, 2)
+    drain(driver, "a")
+    sampled(driver, 3)
+    assert stats_sampler.closed_gates(driver.stats, FINE) == [0.0, 0.0, 2.0, 1.0]
+
+
+def test_gate_of_the_operator_counts_while_its_queue_is_idle(driver: BrokerDriver) -> None:
+    Dialogue(driver).declare("q")
+    sampled(driver, 1)
+    driver.broker.gates.block("queue", "/", "q", "")
+    sampled(driver, 2)
+    sampled(driver, 3)
+    driver.broker.gates.unblock("queue", "/", "q")
+    sampled(driver, 4)
+    assert stats_sampler.closed_gates(driver.stats, FINE) == [0.0, 0.0, 1.0, 1.0, 0.0]

@@ -13,10 +13,12 @@ from penstock.access.permission import Permission, TopicPermission
 from penstock.core.settings.policy_reader import read_policy
 from penstock.core.settings.table import Parameter
 from penstock.describe.message_stats import Depths
-from penstock.describe.table import Reading
+from penstock.describe.table import Reading, reading
 from penstock.describe.vhost import (
     BINDING,
+    EXCHANGE,
     USER,
+    VHOST,
     parameter_row,
     policy_row,
     properties_key,
@@ -108,3 +110,25 @@ def test_policy_and_parameter_rows_have_their_virtual_host_unless_global() -> No
     of_vhost = {"component": "shovel", "vhost": "/", "name": "s", "value": 1}
     assert parameter_row(Parameter("shovel", "/", "s", 1)) == of_vhost
     assert parameter_row(Parameter("", "", "s", 1)) == {"name": "s", "value": 1}
+
+
+def test_exchange_held_by_the_operator_has_reason_and_time(driver: BrokerDriver) -> None:
+    exchange = driver.broker.vhost("/").exchange("amq.topic")
+    before = EXCHANGE.row(exchange, reading(driver))["penstock"]
+    assert before == {"bindings": 0, "alternate": None, "held": None}
+    driver.broker.gates.block("address", "/", "amq.topic", "moves house")
+    held = EXCHANGE.row(exchange, Reading(driver.broker.now + 5.0, driver))["penstock"]["held"]  # type: ignore[index]
+    assert (held["reason"], held["for_s"], held["blocked"]) == ("moves house", 5.0, 0)
+    driver.broker.gates.unblock("address", "/", "amq.topic")
+    assert EXCHANGE.row(exchange, reading(driver))["penstock"] == before
+
+
+def test_virtual_host_has_its_numbers_its_limit_and_who_holds_it(driver: BrokerDriver) -> None:
+    vhost = driver.broker.vhost("/")
+    vhost.declare_queue("q", {}, False, False, None, None)
+    own = VHOST.own(vhost, reading(driver))
+    assert own == {"queues": 1, "exchanges": len(vhost.exchanges), "deleting": False, "held": None, "gate": None}
+    driver.broker.gates.block("vhost", "/", "/", "moves house")
+    held = VHOST.own(vhost, reading(driver))["held"]
+    assert isinstance(held, dict)
+    assert held["reason"] == "moves house"

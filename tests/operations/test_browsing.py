@@ -98,6 +98,7 @@ def test_row_of_a_message_has_its_place_its_age_its_properties_and_its_body(clie
         "position": 1,
         "state": "ready",
         "holder": None,
+        "client": None,
         "consumer": None,
         "held_s": None,
         "age_s": 3.5,
@@ -137,6 +138,10 @@ def test_delivery_is_shown_with_its_holder_and_its_time(client: Dialogue) -> Non
     assert places(rows) == [(1, "unacked"), (2, "unacked"), (3, "ready"), (4, "ready")]
     assert rows[0]["consumer"] == "worker"
     assert rows[0]["holder"] == "con:1(guest@127.0.0.1:1/)/ch:1"
+    assert [row["client"] for row in rows] == [None] * 4
+    for connection in client.driver.connections.values():
+        connection.peer.properties["connection_name"] = "shipping-1"
+    assert [row["client"] for row in all_of(client.driver)] == ["shipping-1", "shipping-1", None, None]
     assert rows[0]["held_s"] == 7.0
     assert (rows[2]["holder"], rows[2]["consumer"], rows[2]["held_s"]) == (None, None, None)
 
@@ -148,7 +153,20 @@ def test_holder_of_another_user_is_shown_by_its_number_alone(client: Dialogue) -
     driver.broker.access.put_user("anna", None, ["management"])
     driver.broker.access.set_permission("anna", "/", Permission("", "", ".*"))
     found = ask(driver, "messages.browse", {"queue": "q"}, access=access_of(driver.broker, "anna"))
-    assert [row["holder"] for row in found["messages"]] == ["con:1"]
+    assert [(row["holder"], row["client"]) for row in found["messages"]] == [("con:1", None)]
+
+
+def test_positions_show_these_messages_and_the_page_with_the_last_is_the_last(client: Dialogue) -> None:
+    for number in range(1, 8):
+        client.say(publish("q", b"%d" % number))
+    client.consume("q", tag="worker", prefetch=2)
+    found = browsed(client.driver, positions="2,4,6,99")
+    assert places(found["messages"]) == [(2, "unacked"), (4, "ready"), (6, "ready")]
+    assert (found["next"], found["examined"]) == (None, 5)
+    first = browsed(client.driver, positions=[4, 6], limit=1)
+    assert places(first["messages"]) == [(4, "ready")]
+    rest = browsed(client.driver, positions=[4, 6], from_=first["next"])
+    assert (places(rest["messages"]), rest["next"], rest["examined"]) == ([(6, "ready")], None, 2)
 
 
 def test_messages_of_priorities_are_in_the_order_of_their_arrival(driver: BrokerDriver) -> None:

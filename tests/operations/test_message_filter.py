@@ -107,6 +107,13 @@ def test_chosen_positions_are_moved_and_missing_ones_counted(orders: BrokerDrive
     assert bodies(orders, "orders") == [b"paid"]
 
 
+@pytest.mark.parametrize("positions", [[1, 0], "1,0", "1,", [], "a", [True], 3, list(range(1, 1002))])
+def test_positions_that_are_no_positions_are_refused(orders: BrokerDriver, positions: object) -> None:
+    for operation, fields in (("queue.move", {"target": "dead"}), ("messages.browse", {})):
+        with pytest.raises(PreconditionFailed, match=r"'positions' must be a list of 1 to 1,000 positions of messages"):
+            request(orders, operation, positions=positions, **fields)
+
+
 def test_condition_and_positions_must_both_hold(orders: BrokerDriver) -> None:
     answer = request(orders, "queue.move", target="dead", positions=[1, 3], key="stock")
     assert (answer["moved"], answer["unmatched"], answer["missing"]) == (1, 1, 0)
@@ -138,7 +145,7 @@ def test_deletion_opens_the_gate_of_its_queue(driver: BrokerDriver) -> None:
         ({}, "give 'positions' or one of filter, key, header, body, reason: to drop all messages of queue 'orders', "
              "purge it"),
         ({"positions": []}, "'positions' must be a list of 1 to 1,000 positions of messages, not 0 entries"),
-        ({"positions": "1"}, "'positions' must be a list of 1 to 1,000 positions of messages, not '1'"),
+        ({"positions": 1}, "'positions' must be a list of 1 to 1,000 positions of messages, not 1"),
         ({"positions": [1, 0]}, "'positions' must be a list of 1 to 1,000 positions of messages, and 0 is none"),
         ({"positions": [True]}, "'positions' must be a list of 1 to 1,000 positions of messages, and true is none"),
         ({"positions": [1, "1"]}, "'positions' must be a list of 1 to 1,000 positions of messages, and '1' is none"),

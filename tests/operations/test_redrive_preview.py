@@ -60,6 +60,15 @@ def test_preview_takes_the_choice_of_a_redrive(letters: BrokerDriver) -> None:
     assert preview(letters, count=2)["targets"][0]["messages"] == 2
 
 
+def test_preview_of_positions_looks_between_the_first_and_the_last(letters: BrokerDriver) -> None:
+    found = preview(letters, positions=[3, 4])
+    assert (found["examined"], found["unmatched"], found["unread"]) == (2, 0, 0)
+    assert preview(letters, positions=[4, 99])["unread"] == 0
+    bounded = Preview(Wanted(letters, request_of(letters, queue="dead", positions=[1, 4]), REDRIVE))
+    bounded.examined_most = 2
+    assert finish(bounded.steps(letters))["unread"] == 1
+
+
 def test_preview_says_what_happens_at_a_closed_or_nearly_full_target(letters: BrokerDriver) -> None:
     put(letters, "orders", *[b"x"] * 3)
     assert preview(letters)["targets"][0]["text"] == "room for 2 before its gate closes: the others wait"

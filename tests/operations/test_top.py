@@ -72,9 +72,33 @@ def test_histories_are_there_if_wanted_and_bounded(scene: Scene) -> None:
         scene.at(slot * 5.0)
         driver.stats.sample(driver.connections)
     first = answer_to(driver, "top", history=3, queue="first")["items"][0]
-    assert first["history"] == {"seconds": 5, "messages": [4, 4, 4], "closed": [1.0, 1.0, 1.0]}
+    history = {"seconds": 5, "messages": [4, 4, 4], "fill": [40.0, 40.0, 40.0], "closed": [1.0, 1.0, 1.0]}
+    assert first["history"] == history
     assert {len(each["history"]["messages"]) for each in answer_to(driver, "top", history=1000)["items"]} == {60}
     assert answer_to(driver, "top", history=-1)["code"] == 406
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"capacity-messages": 50},
+        {"capacity-messages": 50, "capacity-bytes": 40_000},
+        {"capacity-messages": "none", "x-max-length-bytes": 40_000, "x-overflow": "block"},
+        {"capacity-messages": "none", "capacity-bytes": "none"},
+    ],
+)
+def test_fill_of_the_newest_sample_is_that_of_the_queue(settings: dict[str, object]) -> None:
+    scene = Scene()
+    producer = scene.join()
+    producer.declare("filled", **settings)
+    for _ in range(3):
+        producer.say(publish("filled", b"x" * 9_000))
+    for slot in range(20, 23):
+        scene.at(slot * 5.0)
+        scene.driver.stats.sample(scene.driver.connections)
+    found = answer_to(scene.driver, "top", history=1, queue="filled")["items"][0]
+    fill = found["penstock"]["fill_percent"]
+    assert found["history"]["fill"] == (None if fill is None else [fill])
 
 
 def test_histories_count_as_work_and_are_limited_to_the_first_queues() -> None:

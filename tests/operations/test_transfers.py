@@ -315,3 +315,22 @@ def test_move_from_a_queue_with_a_cursor_is_refused_and_a_copy_is_not(driver: Br
     assert asker.ask("queue.copy", queue="a", target="b")["copied"] == 2
     assert bodies(driver, "b") == [b"1", b"2"]
     assert depth(driver, "a") == 2
+
+
+def test_redrive_that_forgets_deaths_counts_the_next_one_as_the_first(driver: BrokerDriver) -> None:
+    dying(driver, "x")
+    put(driver, "x", b"1", trace="abc")
+    asker = Asker(driver)
+    for forgets, count in ((False, 1), (False, 2), (True, 3), (False, 1)):
+        reject(driver, "x")
+        message = driver.broker.vhosts["/"].queues["dead"].ready_queue.next()
+        assert message is not None
+        headers: dict[str, Any] = driver.broker.formats.find(message.content).headers(message.content)
+        assert headers["x-death"][0]["count"] == count
+        assert asker.ask("queue.redrive", queue="dead", forget_deaths=forgets)["redriven"] == 1
+        back = driver.broker.vhosts["/"].queues["x"].ready_queue.next()
+        assert back is not None
+        assert back.envelope.died is not forgets
+        names = set(driver.broker.formats.find(back.content).headers(back.content))
+        kept = {"x-death", *(f"x-{a}-death-{b}" for a in ("first", "last") for b in ("exchange", "queue", "reason"))}
+        assert names == {"trace", "x-redrive-count"} | (set() if forgets else kept)

@@ -66,3 +66,11 @@ def test_users_deleted_together_are_recorded_with_their_tags(driver: BrokerDrive
     assert (before["name"], before["tags"]) == ("anna", ["monitoring"])
     with pytest.raises(PreconditionFailed, match=r"'guest' is the last administrator.*; 0 others are deleted"):
         asked(driver, "POST /users/bulk-delete", users=["guest"])
+
+
+def test_user_has_open_connections_and_who_holds_it(driver: BrokerDriver) -> None:
+    before = ask(driver, "GET /users/{user}", {"user": "guest"})["penstock"]
+    assert (before["connections"], before["held"]) == (0, None)
+    driver.broker.gates.block("user", "", "guest", "too loud")
+    held = ask(driver, "GET /users/{user}", {"user": "guest"})["penstock"]["held"]
+    assert held["reason"] == "too loud"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from penstock.cli.common import interruptible, say, say_json, table
+from penstock.cli.common import interruptible, say, say_json
 from penstock.cli.grammar import CommandGroup
 from penstock.cli.parameters import JSON, PATH, parameter
+from penstock.cli.tables import table
 from penstock.cli.target import URL, tls_files
 from penstock.describe.conditions import cell
 from penstock.operations.command import Field

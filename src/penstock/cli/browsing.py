@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
-from penstock.cli.common import control_session, interruptible, say, say_json, table, writing
+from penstock.cli.common import control_session, interruptible, say, say_json, writing
 from penstock.cli.messages import Bodies, Queue, Shown
 from penstock.cli.parameters import Url, command, option
 from penstock.cli.progress import Progress
+from penstock.cli.tables import table
 from penstock.content.message_rows import BASE64
 from penstock.errors import ConfigError
 from penstock.settings.kind import BYTES, whole

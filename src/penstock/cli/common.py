@@ -1,4 +1,4 @@
-"""Shared parts of the commands: options, connections, tables, and error reports."""
+"""Shared parts of the commands: options, connections, and error reports."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from penstock.cli.cells import beginning, width
 from penstock.cli.target import tls_files
 from penstock.errors import ConfigError, PenstockError
 from penstock.settings.kind import NAMED_MOST, NUMBER_MOST, Choices, InvalidValue, Kind, Number
@@ -32,7 +33,7 @@ INTERRUPTED: Final = 130
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """System error numbers that mean that help cannot be written."""
 NARROWEST: Final = 12
-"""Characters of the narrowest column to which a terminal shrinks a wider one."""
+"""Cells of the narrowest terminal for which sentences are wrapped."""
 WRAPPED: Final = "  "
 """Indentation of the further lines of a sentence that is wider than its terminal."""
 
@@ -46,11 +47,6 @@ STYLES: Final[dict[str, dict[str, Any]]] = {
     "good": {"fg": "green"},
 }
 """Styles by meaning."""
-FULL_PERCENT: Final = 80.0
-"""Fill from which a queue is shown as nearly full."""
-PERCENT: Final = re.compile(r"([\d.]+) %$")
-Colour = Callable[[str], str | None]
-"""Function that returns the name of the style for the text of a cell; None for no style."""
 
 
 def coloured(err: bool = False) -> bool:
@@ -64,33 +60,6 @@ def coloured(err: bool = False) -> bool:
 def styled(text: str, style: str | None, err: bool = False) -> str:
     """Return a text in a style; unchanged without a style, or without colours."""
     return text if style is None or not text or not coloured(err) else click.style(text, **STYLES[style])
-
-
-def alarm_unless(*good: str) -> Colour:
-    """Return a colour function: an alarm for every text except these."""
-    return lambda text: None if text in good else "alarm"
-
-
-def of_fill(text: str) -> str | None:
-    """Return the style of a fill in percent."""
-    match = PERCENT.search(text)
-    if match is None:
-        return None
-    percent = float(match[1])
-    return "alarm" if percent >= 100 else "warning" if percent >= FULL_PERCENT else None
-
-
-COLUMN_COLOURS: Final[dict[str, Colour]] = {
-    "gate": lambda text: "good" if text == "open" else "alarm",
-    "blocked": alarm_unless("0", "-"),
-    "blocks": alarm_unless("0", "-"),
-    "fill": of_fill,
-    "state": alarm_unless("running", "-"),
-    "held": alarm_unless("0", "-"),
-    "withheld": alarm_unless("0", "-"),
-    "waits for": alarm_unless("-"),
-}
-"""Styles of columns, by name."""
 
 
 # Output and errors
@@ -151,10 +120,11 @@ def wrapped(text: str, columns: int) -> str:
     lines: list[str] = []
     for line in text.split("\n"):
         rest = line
-        while len(rest) > columns:
+        while width(rest) > columns:
             begin = len(rest) - len(rest.lstrip())
-            end = rest.rfind(" ", begin, columns + 1)
-            end = rest.find(" ", columns) if end < 0 else end
+            most = len(beginning(rest, columns))
+            end = rest.rfind(" ", begin, most + 1)
+            end = rest.find(" ", most) if end < 0 else end
             if end < 0:
                 break
             lines.append(rest[:end].rstrip())
@@ -167,35 +137,6 @@ def say_json(value: object, indent: int | None = None) -> None:
     """Print a JSON value for programs, with the same escapes."""
     with writing():
         click.echo(printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str)))
-
-
-def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], colours: Mapping[str, Colour] | None = None) -> None:
-    """Print columns, as wide as their widest cell; on a terminal with colours by column, and no wider than the
-    terminal."""
-    lines = [tuple(printable(cell) for cell in row) for row in rows]
-    widths = [max(len(line[column]) for line in (heads, *lines)) for column in range(len(heads))]
-    if sys.stdout.isatty():
-        import shutil  # This import takes 3 ms, and loads compression libraries.
-
-        widths = fitting(widths, shutil.get_terminal_size().columns)
-    with writing():
-        for number, line in enumerate((heads, *lines)):
-            parts = []
-            for head, text, width in zip(heads, line, widths, strict=True):
-                colour = "heading" if number == 0 else colours[head](text) if colours and head in colours else None
-                shown = text if len(text) <= width else text[: width - 1] + "…"
-                parts.append(styled(shown, colour) + " " * (width - len(shown)))
-            click.echo("  ".join(parts).rstrip())
-
-
-def fitting(widths: list[int], columns: int) -> list[int]:
-    """Return the widths of a table for a terminal: the widest columns shrink, as long as they stay readable."""
-    found = list(widths)
-    over = sum(found) + 2 * (len(found) - 1) - columns
-    while over > 0 and max(found) > NARROWEST:
-        found[found.index(max(found))] -= 1
-        over -= 1
-    return found
 
 
 class Word(click.FloatRange):

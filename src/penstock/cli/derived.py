@@ -16,9 +16,10 @@ from typing import Any, Final, NamedTuple
 import click
 
 from penstock.cli import common
-from penstock.cli.common import COLUMN_COLOURS, control_session, near_match, print_result, say, say_json, table
+from penstock.cli.common import control_session, near_match, print_result, say, say_json
 from penstock.cli.job_progress import shown_progress
 from penstock.cli.parameters import JSON, parameter
+from penstock.cli.tables import COLUMN_COLOURS, WIDE_HINT, table
 from penstock.cli.target import URL
 from penstock.describe.conditions import Condition, cell, condition_of, holds, key_of
 from penstock.errors import ConfigError, PenstockError
@@ -42,6 +43,7 @@ class Shown(NamedTuple):
     filters: tuple[Condition, ...]
     limit: int | None
     as_json: bool
+    wide: bool = False
 
 
 LIST: Final = (
@@ -51,6 +53,7 @@ LIST: Final = (
           "Show rows with messages>9, gate=closed, name~^eu (an expression), or != >= <= !~; all of several.",
           option="--filter", metavar="TEST", many=True),
     Field("limit", "Show at most N rows.", COUNT, metavar="N"),
+    Field("wide", "Show all columns on a terminal, with whole cells, also where lines are wider than it.", bool),
     Field("as_json", "Print one JSON object per line.", bool, option="--json"),
 )  # fmt: skip
 """Options of all lists."""
@@ -59,7 +62,8 @@ LIST: Final = (
 def shown_of(given: Mapping[str, Any]) -> Shown:
     """Return the values of the options of a list. Raises UsageError."""
     filters = tuple(map(_condition, given["filters"]))
-    return Shown(_words(given["columns"]), _words(given["sort"]), filters, given["limit"], given["as_json"])
+    columns, order = _words(given["columns"]), _words(given["sort"])
+    return Shown(columns, order, filters, given["limit"], given["as_json"], given["wide"])
 
 
 def _words(text: str | None) -> tuple[str, ...]:
@@ -106,7 +110,8 @@ def print_list(
             say_json(each)
         return
     heads = shown.columns or columns.default
-    table(heads, [tuple(text_of(item, name, columns) for name in heads) for item in rows], COLUMN_COLOURS)
+    lines = [tuple(text_of(item, name, columns) for name in heads) for item in rows]
+    table(heads, lines, COLUMN_COLOURS, WIDE_HINT, shown.wide)
     if total > len(rows):
         say(f"{len(rows):,} of {total:,} are shown", err=True)
 
@@ -186,7 +191,8 @@ def _holds(condition: Condition, item: Item, columns: Columns) -> bool:
 
 def _sort(rows: list[Item], columns: Columns, name: str, descending: bool) -> None:
     """Sort rows by a column, stable, as the broker does."""
-    rows.sort(key=lambda item: key_of(value_of(item, name, columns)), reverse=descending)
+    order = columns.orders.get(name, name)
+    rows.sort(key=lambda item: key_of(value_of(item, order, columns)), reverse=descending)
 
 
 IF_EXISTS: Final = Field("if_exists", "Accept that it does not exist: exit code 0.", bool)
@@ -300,11 +306,17 @@ def share_of(columns: Columns, shown: Shown) -> Share:
     }
     by_broker = own.isdisjoint(name.removeprefix("-") for name in shown.sort)
     if by_broker and shown.sort:
-        asked["sort"] = [f"{'-' * name.startswith('-')}{_path(columns, name.removeprefix('-'))}" for name in shown.sort]
+        asked["sort"] = [f"{'-' * name.startswith('-')}{_order(columns, name)}" for name in shown.sort]
     left = shown._replace(filters=tuple(filters), sort=() if by_broker else shown.sort)
     if not left.filters and not left.sort and shown.limit is not None and 0 < shown.limit <= PAGE_MOST:
         asked |= {"page": 1, "page_size": shown.limit}
     return Share({name: value for name, value in asked.items() if value}, left)
+
+
+def _order(columns: Columns, name: str) -> str:
+    """Return the path of the field by which a column is sorted, perhaps descending."""
+    column = name.removeprefix("-")
+    return columns.orders.get(column) or _path(columns, column)
 
 
 def _path(columns: Columns, name: str) -> str:

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Final
 
 import click
 
-from penstock.cli.common import asked, control_session, say, say_json, table
+from penstock.cli.common import asked, control_session, say, say_json
 from penstock.cli.parameters import Json, Url, command, option
+from penstock.cli.tables import table
 from penstock.describe.conditions import cell
 from penstock.operations.command_lists import asked_last, shown_seconds
 from penstock.texts import counted, road_text, shown_capacity, shown_percent

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final
 import click
 
 from penstock.cli import top_view
-from penstock.cli.common import COLUMN_COLOURS, INTERRUPTED, Feed, say, say_json, styled, table, writing
+from penstock.cli.common import INTERRUPTED, Feed, say, say_json, styled, writing
 from penstock.cli.parameters import Url, command, option
+from penstock.cli.tables import COLUMN_COLOURS, WIDER_HINT, left_out_line, table, terminal_columns
 from penstock.errors import ConfigError, PenstockError
 from penstock.settings.kind import seconds_from, whole
 from penstock.texts import counted, printable, road_text, rounded_bytes, shown_age, shown_capacity, shown_percent
@@ -47,12 +48,12 @@ def top(
 ) -> None:
     """Show the queues live, blocked ones first: fill, rates, gates, and blocked producers with advice.
 
-    Where the output is no terminal: print one picture and exit. The live picture needs `pip install
+    Where the output is no terminal, or a dumb one: print one picture and exit. The live picture needs `pip install
     'penstock[terminal]'`. For example: penstock top, or penstock top --order messages --once
     """
 
     feed = Feed(url)
-    live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty()
+    live = not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM") != "dumb"
     if not live:
         fields: dict[str, object] = {"order": order, "count": limit or QUEUES_PRINTED, "everywhere": everywhere}
         try:
@@ -74,18 +75,20 @@ def top(
 
 def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
     """Print one picture, on a terminal with histories if it is wide enough."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not as_json else 0
+    width = 0 if as_json else terminal_columns() or 0
     found = feed.ask("top", fields | {"history": top_view.samples_wanted(width)})
     why = feed.ask("why", {})
     if as_json:
         say_json({"top": found, "why": why}, indent=2)
         return
-    say(top_view.headline(found))
+    everywhere = fields.get("everywhere") is True
+    say(top_view.headline(found, everywhere))
     for line in top_view.blocked_lines(why) or ["no producer is blocked"]:
         say(line)
-    everywhere = fields.get("everywhere") is True
-    heads, rows = top_view.rows_of(found["items"], everywhere, width)
-    table(heads, rows, COLUMN_COLOURS)
+    picture = top_view.picture_of(found["items"], everywhere, width)
+    table(picture.heads, picture.rows, COLUMN_COLOURS)
+    if picture.left_out:
+        click.echo(left_out_line(picture.left_out, WIDER_HINT, width), err=True)
     more = found["sums"]["queues"] - len(found["items"])
     if more > 0:
         say(f"and {counted(more, 'more queue')}; --limit shows more")
@@ -214,7 +217,8 @@ class Lines:
         depth, road, capacity = own["depth"], own["road"], own["capacity"]
         items = list(self._items)[-cells:]
         depths = [None if each is None else float(each["penstock"]["depth"]["messages"]) for each in items]
-        most = capacity["messages"] if own["fill_percent"] is not None else None
+        fills = [None if each is None else each["penstock"]["fill_percent"] for each in items]
+        line = top_view.spark(depths) if own["fill_percent"] is None else top_view.spark(fills, top_view.FULL)
         least = top_view.amounts(depths) or (0.0, 0.0)
         state = f"gate {road_text(road)}"
         if not road["open"]:
@@ -225,7 +229,7 @@ class Lines:
                 f"{shown_capacity(capacity)} ({shown_percent(own['fill_percent'])}), {state}, "
                 f"{counted(road['blocked'], 'producer')} blocked, {counted(item['consumers'], 'consumer')}"
             ),
-            f"{'depth':<{LABEL_CELLS}}{top_view.spark(depths, most)}  {least[0]:,.0f} to {least[1]:,.0f}",
+            f"{'depth':<{LABEL_CELLS}}{line}  {least[0]:,.0f} to {least[1]:,.0f}",
         ]
         for label, place in (("in/s", 0), ("out/s", 1)):
             values = [None if each is None else top_view.rates(each)[place] for each in items]

@@ -15,11 +15,10 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from penstock.cli import common, top_view
+from penstock.cli.tables import COLUMN_COLOURS
 from penstock.errors import PenstockError
-from penstock.texts import printable
+from penstock.texts import counted, printable
 
-NAME_CELLS: Final = 36
-"""Width from which names are cut."""
 RIGHT: Final = ("messages", "unacked", "bytes", "in/s", "out/s", "consumers", "blocked", "closed for")
 STYLES: Final = {"alarm": "bold red", "warning": "yellow", "good": "green", "heading": "bold"}
 
@@ -43,10 +42,10 @@ class TopScreen(App[int]):
     """Queues that are refreshed; a separate thread asks the broker, so that keys never wait for it."""
 
     CSS = """
-    #headline { height: auto; text-style: bold; }
+    #headline { height: 1; text-style: bold; }
     #state { height: 1; }
-    #blocked { height: auto; max-height: 8; margin: 0 0 1 0; }
-    DataTable { height: 1fr; }
+    #blocked { height: auto; max-height: 30%; margin: 0 0 1 0; }
+    DataTable { height: 1fr; overflow-x: hidden; scrollbar-gutter: stable; }
     Input { display: none; }
     Input.shown { display: block; }
     WhyScreen { align: center middle; }
@@ -76,6 +75,8 @@ class TopScreen(App[int]):
         self._names: list[tuple[str, str]] = []
         """Virtual host and name of each shown queue."""
         self._vhost = ""
+        self._left_out = 0
+        """Columns for which the terminal has no room."""
         self._has_terminal = os.isatty(0)
 
     def compose(self) -> ComposeResult:
@@ -123,15 +124,16 @@ class TopScreen(App[int]):
 
     def _show(self, top: dict[str, Any], why: dict[str, Any]) -> None:
         self._vhost = top["vhost"]
-        self.query_one("#headline", Static).update(Text(top_view.headline(top)))
-        blocked = top_view.blocked_lines(why)
+        everywhere = self._fields.get("everywhere") is True
+        self.query_one("#headline", Static).update(Text(top_view.headline(top, everywhere, self.size.width)))
+        blocked = top_view.blocked_lines(why, self.size.width)
         text = Text("\n".join(blocked), STYLES["alarm"]) if blocked else Text("no producer is blocked", STYLES["good"])
         self.query_one("#blocked", Static).update(text)
-        self._show_state()
-        everywhere = self._fields.get("everywhere") is True
         width = self.query_one(DataTable).scrollable_content_region.width
-        heads, rows = top_view.rows_of(top["items"], everywhere, width, NAME_CELLS)
-        self._fill([(item["vhost"], item["name"]) for item in top["items"]], heads, rows)
+        picture = top_view.picture_of(top["items"], everywhere, width)
+        self._left_out = len(picture.left_out)
+        self._show_state()
+        self._fill([(item["vhost"], item["name"]) for item in top["items"]], picture.heads, picture.rows)
 
     def _set_heads(self, heads: top_view.Row) -> None:
         """Rebuild the table with these columns."""
@@ -161,7 +163,8 @@ class TopScreen(App[int]):
         said = "paused" if self._paused else f"every {self._interval_s:g} s"
         prefix = self._fields.get("prefix")
         begins = f", names that begin with {printable(str(prefix))}" if prefix else ""
-        self.query_one("#state", Static).update(Text(f"{said}, by {self._fields['order']}{begins}", "dim"))
+        narrow = f"; a wider terminal has {counted(self._left_out, 'more column')}" if self._left_out else ""
+        self.query_one("#state", Static).update(Text(f"{said}, by {self._fields['order']}{begins}{narrow}", "dim"))
 
     def _show_lost(self, reason: str) -> None:
         text = Text(printable(f"no answer, asking again: {reason}"), STYLES["alarm"])
@@ -179,19 +182,19 @@ class TopScreen(App[int]):
         self.exit(code)
 
     def action_pause(self) -> None:
-        """End without waiting for the thread that asks."""
+        """Pause or resume asking."""
         self._paused = not self._paused
         self._show_state()
         self._woken.set()
 
     def action_order(self) -> None:
-        """Pause or resume asking."""
+        """Switch to the next order."""
         order, orders = str(self._fields["order"]), top_view.ORDERS
         self._fields = self._fields | {"order": orders[(orders.index(order) + 1) % len(orders)]}
         self._woken.set()
 
     def action_everywhere(self) -> None:
-        """Switch to the next order."""
+        """Show all virtual hosts, or the one in --url again."""
         self._fields = self._fields | {"everywhere": self._fields.get("everywhere") is not True}
         self._woken.set()
 
@@ -202,14 +205,14 @@ class TopScreen(App[int]):
         field.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Ask for the beginning of names."""
+        """Show only names with this beginning; all names for an empty text."""
         self._fields = self._fields | {"prefix": event.value}
         event.input.remove_class("shown")
         self.query_one(DataTable).focus()
         self._woken.set()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Show only names with this beginning; all names for an empty text."""
+        """Explain the queue whose row was chosen."""
         self.action_why()
 
     def action_why(self) -> None:
@@ -226,10 +229,7 @@ class TopScreen(App[int]):
 
 
 def _cell(head: str, text: str) -> Text:
-    """Return a cell in its style; long names are cut."""
-    colour = common.COLUMN_COLOURS.get(head)
+    """Return a cell in its style."""
+    colour = COLUMN_COLOURS.get(head)
     meaning = None if colour is None else colour(text)
-    found = Text(text, STYLES.get(meaning or "", ""), justify="right" if head in RIGHT else "left", no_wrap=True)
-    if head == "queue":
-        found.truncate(NAME_CELLS, overflow="ellipsis")
-    return found
+    return Text(text, STYLES.get(meaning or "", ""), justify="right" if head in RIGHT else "left", no_wrap=True)

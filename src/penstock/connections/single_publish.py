@@ -32,6 +32,8 @@ from penstock.settings.pools import HTTP_HELD
 
 ORIGINS_MOST: Final = 1_000
 """Users whose gates and rates are cached for their next publish; beyond, the longest unused are dropped."""
+HTTP_ORIGIN: Final = "http"
+"""Name of the origins."""
 PENDING: Final = ""
 """Value of `refusal` for an accepted message, or while the outcome is unknown."""
 
@@ -53,7 +55,7 @@ class SinglePublishes:
         gates = self._origins.pop(user, None)
         if gates is None:
             self._forget_unused()
-            gates = ConnectionGates(user, "http")
+            gates = ConnectionGates(user, HTTP_ORIGIN)
             self.broker.gates.add_connection(gates)
         self._origins[user] = gates
         return gates

@@ -22,7 +22,7 @@ NUMBERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64) 
 """Largest value of each numeric property (those of AMQP 0-9-1, section 1.8.1)."""
 READ: Final = ("payload", "payload_encoding", "exchange", "routing_key", "properties", "truncated")
 SHOWN: Final = (
-    *("queue", "position", "state", "holder", "consumer", "held_s", "arrived", "age_s", "redelivered"),
+    *("queue", "position", "state", "holder", "client", "consumer", "held_s", "arrived", "age_s", "redelivered"),
     *("delivery_count", "format", "payload_bytes", "message_count", "unreadable"),
 )
 """Fields that a publish ignores: what a broker says about the message in its former queue."""

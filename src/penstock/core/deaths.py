@@ -52,6 +52,10 @@ class DeathRecord:
 DEATHS_KEPT: Final = 64
 """Most entries of x-death: one per queue and reason; beyond that the oldest entries are dropped."""
 
+SUMMARY_HEADERS: Final[tuple[str, ...]] = tuple(
+    f"x-{which}-death-{what}" for which in ("first", "last") for what in ("exchange", "queue", "reason")
+)
+"""Headers about the first and the last death, which a dead letter has beside x-death."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -17,7 +17,7 @@ from penstock.content.death_entries import Entry, deaths_in
 from penstock.content.message_columns import MessageColumns
 from penstock.content.properties import CC, Properties
 from penstock.content.selector.fields import NeutralMessage, SelectableMessage
-from penstock.core.deaths import DeathRecord, added_headers, pairs_of
+from penstock.core.deaths import SUMMARY_HEADERS, DeathRecord, added_headers, pairs_of
 from penstock.core.large_bodies import PIECE_OCTETS, LargeBody
 from penstock.core.large_content import LARGE_OCTET, body_of, head_of, is_large, with_head
 from penstock.core.message import Message
@@ -231,6 +231,18 @@ class MessageFormat:
                 headers.pop(CC, None)
             properties.headers = {**headers, **added}
             properties.expiration = None
+            return self.encode(properties, self.body(content))
+        except (UnreadableContent, PreconditionFailed):
+            return None
+
+    def without_deaths(self, content: bytes) -> bytes | None:
+        """Return a message without its death headers; None if the format cannot remove them."""
+        try:
+            properties = self.properties(content)
+            headers = properties.headers or {}
+            properties.headers = {
+                name: value for name, value in headers.items() if name != "x-death" and name not in SUMMARY_HEADERS
+            }
             return self.encode(properties, self.body(content))
         except (UnreadableContent, PreconditionFailed):
             return None
@@ -480,6 +492,11 @@ class LargeFormat(MessageFormat):
     @override
     def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:
         head = self.of_head(content).with_death(head_of(content), death)
+        return None if head is None else with_head(content, head)
+
+    @override
+    def without_deaths(self, content: bytes) -> bytes | None:
+        head = self.of_head(content).without_deaths(head_of(content))
         return None if head is None else with_head(content, head)
 
     @override

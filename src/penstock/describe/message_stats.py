@@ -82,6 +82,15 @@ class Depths:
         self.delayed += queue.delayed_messages
         self.bytes += queue.depth_bytes()
 
+    def join(self, other: Depths) -> None:
+        """Add the sums over other queues."""
+        self.queues += other.queues
+        self.closed += other.closed
+        self.messages += other.messages
+        self.unacknowledged += other.unacknowledged
+        self.delayed += other.delayed
+        self.bytes += other.bytes
+
     def row(self) -> Row:
         """Return the messages under RabbitMQ's names."""
         return {

@@ -94,6 +94,18 @@ def fill_percent(queue: Queue) -> float | None:
     return None if percent is None else round(percent, 1)
 
 
+def limit_percent(queue: Queue) -> float | None:
+    """Return the percentage of the nearest limit, the capacity or the maximum length; None without a limit."""
+    percent, length = fill_percent(queue), queue.length
+    if length is None:
+        return percent
+    ratio = -1.0 if percent is None else percent
+    for used, limit in ((length.ready(), length.most.messages), (length.bodies, length.most.bytes)):
+        if limit != UNLIMITED:
+            ratio = max(ratio, 100.0 * float(used) / float(limit) if limit > 0 else 100.0)
+    return round(ratio, 1)
+
+
 def oldest_s(queue: Queue, now: float) -> float | None:
     """Return the age of the oldest ready message in seconds; None without one."""
     age = queue.oldest_age_s(now)
@@ -198,6 +210,7 @@ QUEUE: Final[Table[Queue]] = Table(
     Field("penstock.highest", lambda queue, at: amounts(*queue.highest())),
     Field("penstock.capacity", lambda queue, at: queue.thresholds.capacity.as_dict()),
     Field("penstock.fill_percent", lambda queue, at: fill_percent(queue), "%"),
+    Field("penstock.limit_percent", lambda queue, at: limit_percent(queue), "%"),
     Field("penstock.stop", lambda queue, at: queue.thresholds.stop.as_dict()),
     Field("penstock.resume", lambda queue, at: queue.thresholds.resume.as_dict()),
     Field("penstock.max_length", _length),

@@ -18,20 +18,25 @@ GROUP_COLUMN: Final = "penstock.state.rank"
 
 
 class GroupCounts:
-    """Numbers of queues by group, and of those with dead letters."""
+    """Numbers of queues by group, and of those with dead letters; and the sum of their depths."""
 
     def __init__(self) -> None:
         self._counts: list[int] = [0] * len(CHOICES)
+        self._messages: int = 0
+        self._bytes: int = 0
 
-    def add(self, group: int, dead: bool) -> None:
+    def add(self, queue: Queue, group: int, dead: bool) -> None:
         """Count a queue of a group, which may have dead letters."""
         self._counts[group] += 1
+        self._messages += queue.depth_messages()
+        self._bytes += queue.depth_bytes()
         if dead:
             self._counts[len(GROUPS)] += 1
 
     def row(self) -> Row:
-        """Return the numbers by the words of groups."""
-        return dict(zip(CHOICES, self._counts, strict=True))
+        """Return the numbers by the words of groups, and the sum of the depths."""
+        counts = dict(zip(CHOICES, self._counts, strict=True))
+        return {"groups": counts, "depth": {"messages": self._messages, "bytes": self._bytes}}
 
 
 def is_in(choice: str, queue: Queue, broker: Broker) -> bool:
@@ -73,7 +78,7 @@ class GroupOrder(Search):
             if wanted and wanted not in queue.name.lower():
                 continue
             group, dead = group_of(queue, broker), has_dead_letters(queue)
-            self.counts.add(group, dead)
+            self.counts.add(queue, group, dead)
             if choice and not (dead if choice == DEAD else GROUPS[group] == choice):
                 continue
             self.filtered += 1

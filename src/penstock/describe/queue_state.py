@@ -32,12 +32,12 @@ from penstock.describe.message_stats import (
     deliver_rate,
     publish_rate,
 )
-from penstock.describe.road import OWN, Road, road_of
+from penstock.describe.road import Road, road_of
 from penstock.describe.table import Reading, Row
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.series import FINE, MINUTE, SLOT_S, Series
-from penstock.texts import brief_age
+from penstock.texts import brief_age, held_words
 
 GROUPS: Final[tuple[str, ...]] = ("blocked", "unread", "moving", "quiet")
 """Groups of queues, the most urgent first."""
@@ -58,16 +58,6 @@ REFUSE: Final[int] = len(QUEUE_KEYS) + LOSS_KEYS.index("refuse")
 MESSAGES: Final[int] = QUEUE_COUNTERS + QUEUE_LEVELS.index("messages")
 BYTES: Final[int] = QUEUE_COUNTERS + QUEUE_LEVELS.index("bytes")
 """Columns of a queue's series."""
-HELD_WORDS: Final[dict[str, str]] = {
-    OWN: "closed",
-    "operator": "held by the operator",
-    "exchange": "held by the operator",
-    "virtual host": "held by its virtual host",
-    "memory": "held by the memory",
-    "disk": "held by the disk",
-    "address": "held by its exchange",
-}
-"""Words for the first closed gate of a road."""
 STOP: Final = "stop"
 WARN: Final = "warn"
 NORMAL: Final = ""
@@ -84,12 +74,13 @@ def group_on(queue: Queue, road: Road, now: float) -> int:
     if road.closed or road.blocked:
         return BLOCKED
     delivered = deliver_rate(queue)
-    if delivered == 0.0 and _is_unread(queue, now):
+    if delivered == 0.0 and is_unread(queue, now):
         return UNREAD
     return MOVING if delivered > 0.0 or publish_rate(queue) > 0.0 else QUIET
 
 
-def _is_unread(queue: Queue, now: float) -> bool:
+def is_unread(queue: Queue, now: float) -> bool:
+    """Return whether a queue without deliveries has ready messages that no consumer takes."""
     if queue.waiting() == 0 or queue.cursors or queue.features.type.retains:
         return False
     return not queue.consumers or queue.oldest_age_s(now) >= UNTAKEN_S
@@ -130,7 +121,7 @@ def _words(queue: Queue, road: Road, group: int, soon: float | None, now: float)
         since, held_by = road.since(), road.held_by()
         if held_by is None:
             return waiting, STOP
-        held = HELD_WORDS.get(held_by, f"held by {held_by}")
+        held = held_words(held_by)
         closed = held if since is None else f"{held} {brief_age(now - since)}"
         return (f"{closed} · {waiting}" if waiting else closed), STOP
     if group == UNREAD:

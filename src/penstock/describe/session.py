@@ -21,6 +21,7 @@ from penstock.core.publish.session_counts import producers_of
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.delays import delays_of
 from penstock.core.queue.queue import Queue
+from penstock.describe.client_state import state_of_connection, state_of_producers
 from penstock.describe.gate import gate_row
 from penstock.describe.message_stats import connection_tally, session_stats, tally_stats
 from penstock.describe.table import ABSENT, DescribedNode, Field, Reading, Row, Table, amounts, metric, or_none, plain
@@ -157,6 +158,7 @@ CONNECTION: Final[Table[Connection]] = Table(
            "Connections of which a gate blocks a producer: 1 for each", CONNECTION_FLOW),
     Field("penstock.paused", lambda connection, at: connection.may_pause() or connection.waits_for_store()),
     Field("penstock.held", lambda connection, at: held(connection)),
+    Field("penstock.state", lambda connection, at: state_of_connection(connection, at.now)),
     Field("octets.*", _octets),
     Field("message_stats", _stats),
     *[metric(family, _sent(count), help, group) for family, count, help, group in OCTETS],
@@ -405,9 +407,11 @@ def _publishing(session: Session, at: Reading) -> object:
     A session without a sending link has the same fields, empty.
     """
     producers, links = producers_of(session), links_of(session)
+    state = state_of_producers(producers, at.now)
     if not producers:
-        return {"name": session.name, "label": session_label(session), **NOTHING_PUBLISHED}
-    row = {"name": session.name, "label": session_label(session), **PRODUCER.row(producers[0], at, PUBLISHED)}
+        return {"name": session.name, "label": session_label(session), "state": state, **NOTHING_PUBLISHED}
+    own = PRODUCER.row(producers[0], at, PUBLISHED)
+    row = {"name": session.name, "label": session_label(session), "state": state, **own}
     if links:
         shown = links[:PRODUCERS_SHOWN]
         row["links"] = [{"name": each.name, **PRODUCER.row(each, at, PUBLISHED)} for each in shown]

@@ -46,6 +46,7 @@ from penstock.describe.message_stats import (
     queue_counts,
 )
 from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
 from penstock.flow.series import FINE, MINUTES, PERIOD, PERIODS, SLOT_S, TALLY_KEYS, TIERS, SampleTimes, Series, Tally
 from penstock.flow.work import Chore
 
@@ -118,6 +119,8 @@ class StatsSampler(Chore):
         self.users: dict[str, Sum] = {}
         """Sums by name; of users, only those with counts."""
         self.node = Sum()
+        self.closed_gates: Series | None = None
+        """Milliseconds for which gates were closed, summed over all gates; None before the first."""
         self.ended_traffic = Traffic()
         """Bytes of the connections that have ended."""
         self._connections: list[Connection] = []
@@ -133,6 +136,8 @@ class StatsSampler(Chore):
         """Counts of the visited connections, by number, and the sums that include them."""
         self._deleted = Tally()
         """Counts of deleted virtual hosts."""
+        self._closed_ms: i64 = 0
+        """Value of `closed_gates`, with the increases of the present pass."""
         self._sums: list[tuple[Sum, Gate | None]] = []
         """Sums to record at the end of the pass."""
         self._stored: i64 = 0
@@ -246,7 +251,9 @@ class StatsSampler(Chore):
             if series is None:
                 series = self._new_series(QUEUE_COUNTERS, len(QUEUE_LEVELS), True)
                 queue.counters.own().series = series
-            units += self._record(series, queue_counts(queue, now))
+            counts = queue_counts(queue, now)
+            self._add_closed(counts[CLOSED_MS] - series.totals[CLOSED_MS])
+            units += self._record(series, counts)
         return units + 1
 
     def _visit_exchange(self, exchange: Exchange) -> i64:
@@ -315,7 +322,30 @@ class StatsSampler(Chore):
             else:
                 del self.users[user]
         self._visited.clear()
-        return len(sums)
+        return len(sums) + self._conclude_gates()
+
+    def _add_closed(self, milliseconds: int) -> None:
+        """Count the time for which a gate was closed; of one that nobody visited for long, only the last interval."""
+        if milliseconds > 0:
+            self._closed_ms += min(milliseconds, round(self.times.interval_s() * 1000))
+
+    def _conclude_gates(self) -> i64:
+        """Add the gates above the queues that are closed now, and record the sum."""
+        gates = self.broker.gates
+        above = [each.gate for each in gates.operator_gates.values()]
+        above += [each.gate for each in gates.vhosts.values()] + [each.gate for each in gates.depths.values()]
+        above += gates.disk.gates()
+        if gates.memory is not None:
+            above.append(gates.memory.gate)
+        for gate in above:
+            if gate.stats.since is not None:
+                self._add_closed(round((self.times.now - gate.stats.since) * 1000))
+        series = self.closed_gates
+        if series is None and self._closed_ms > 0:
+            series = self.closed_gates = self._new_series(1, 0, True)
+        if series is not None:
+            self._record(series, [int(self._closed_ms)])
+        return len(above) // SKIPPED_A_UNIT + 1
 
     def _record_sum(self, each: Sum, gate: Gate | None) -> i64:
         """Record a sum, with the time for which its gate was closed."""
@@ -340,6 +370,7 @@ def _sum_of(sums: dict[str, Sum], name: str) -> Sum:
 STEPS_S: Final = tuple([round(slots * SLOT_S) for slots, _ in TIERS])
 """Seconds of an entry of each tier."""
 RATES: Final = ("publish", "deliver_get", "ack", "redeliver")
+BYTES_LEVEL: Final[int] = QUEUE_LEVELS.index("bytes")
 
 
 def of_queue(queue: Queue, stats: StatsSampler, tier: int) -> Row:
@@ -348,12 +379,38 @@ def of_queue(queue: Queue, stats: StatsSampler, tier: int) -> Row:
 
 
 def recent(queue: Queue, stats: StatsSampler, samples: int) -> Row:
-    """Return the newest depths of a queue and the fractions of time that its gate was closed, by five seconds."""
+    """Return the newest depths of a queue, in messages and in percent of its present capacity, and the fractions of
+    time that its gate was closed, by five seconds.
+    """
     series = _of(queue, stats)
     messages = series.values(CLOSED_MS + 1, FINE)
+    octets = series.values(CLOSED_MS + 1 + BYTES_LEVEL, FINE)
     closed = _closed(series, CLOSED_MS, FINE, _seconds(series, FINE))
     first = max(len(messages) - samples, 0)
-    return {"seconds": STEPS_S[FINE], "messages": messages[first:], "closed": closed[first:]}
+    return {
+        "seconds": STEPS_S[FINE],
+        "messages": messages[first:],
+        "fill": _fills(queue, messages[first:], octets[first:]),
+        "closed": closed[first:],
+    }
+
+
+def _fills(queue: Queue, messages: list[int], octets: list[int]) -> list[float] | None:
+    """Return depths in percent of a queue's capacity; None without one, and for a queue that pages: its depths include
+    messages on the disk, which its capacity does not limit.
+    """
+    capacity = queue.thresholds.capacity
+    if queue.pager is not None or capacity.unlimited():
+        return None
+    fills: list[float] = []
+    for count, size in zip(messages, octets, strict=True):
+        percent = 0.0
+        if capacity.messages != UNLIMITED and capacity.messages > 0:
+            percent = 100.0 * count / float(capacity.messages)
+        if capacity.bytes != UNLIMITED and capacity.bytes > 0:
+            percent = max(percent, 100.0 * float(capacity.counted(count, size)) / float(capacity.bytes))
+        fills.append(round(percent, 1))
+    return fills
 
 
 def hour(queue: Queue, stats: StatsSampler) -> Row:
@@ -374,6 +431,17 @@ def of_sum(counted: Sum | None, stats: StatsSampler, tier: int) -> Row:
     if series is None:
         series = _without(stats, [0] * (SUM_COUNTERS + len(QUEUE_LEVELS)), SUM_COUNTERS)
     return _tier(series, stats, tier, TALLY_KEYS, SUM_CLOSED_MS)
+
+
+def closed_gates(stats: StatsSampler, tier: int) -> list[float]:
+    """Return the average number of closed gates in each entry of a tier, the oldest first."""
+    series = stats.closed_gates
+    if series is None:
+        series = Series(stats.times, 1, 0, False, True)
+    return [
+        round(value / 1000 / each, 4)
+        for value, each in zip(series.values(0, tier), _seconds(series, tier), strict=True)
+    ]
 
 
 def _of(queue: Queue, stats: StatsSampler) -> Series:

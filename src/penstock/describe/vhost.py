@@ -10,6 +10,8 @@ from penstock.access.password_hash import PLAIN, SHA256
 from penstock.access.permission import Permission, TopicPermission
 from penstock.access.rules import Rules
 from penstock.access.user import User
+from penstock.core.gates.operator import ADDRESS
+from penstock.core.gates.operator import VHOST as OF_VHOST
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.types import CLASSIC, DEFAULT_QUEUE_TYPE
 from penstock.core.routing.exchange import Binding, Exchange, arguments_digest
@@ -18,6 +20,7 @@ from penstock.core.routing.route import CONTROL_EXCHANGE
 from penstock.core.settings.policies import Policy, PolicyPair
 from penstock.core.settings.table import Parameter
 from penstock.core.vhost import VirtualHost
+from penstock.describe.gate import gate_row
 from penstock.describe.message_stats import (
     SUM_COUNTERS,
     Depths,
@@ -70,6 +73,14 @@ ATTRIBUTES: Final[Row] = {
     "protected_from_deletion": False,
 }
 """Attributes of a virtual host without any."""
+
+
+def _host_gate(vhost: VirtualHost, at: Reading) -> object:
+    """Return the limit of the queues of a virtual host, with its gate; None without one."""
+    limit = at.broker.gates.vhosts.get(vhost.name)
+    return None if limit is None else gate_row(limit.gate, at.now)
+
+
 VHOST: Final[Table[VirtualHost]] = Table(
     Field("name", lambda vhost, at: vhost.name),
     Field("attributes.*", lambda vhost, at: {**ATTRIBUTES, **vhost.metadata}),
@@ -78,6 +89,11 @@ VHOST: Final[Table[VirtualHost]] = Table(
     Field("depths.*", _depths),
     Field("message_stats", _stats),
     Field("lengths.*", lambda vhost, at: _sum_details(at.node.stats.vhosts.get(vhost.name), at.ranges)),
+    Field("penstock.queues", lambda vhost, at: len(vhost.queues)),
+    Field("penstock.exchanges", lambda vhost, at: len(vhost.exchanges)),
+    Field("penstock.deleting", lambda vhost, at: vhost.deleting),
+    Field("penstock.held", lambda vhost, at: held_by_operator(at, OF_VHOST, vhost.name, vhost.name)),
+    Field("penstock.gate", _host_gate),
 )
 
 
@@ -153,8 +169,28 @@ def policies_of(policies: PolicyPair) -> Row:
     }
 
 
-def _losses(exchange: Exchange, at: Reading) -> object:
-    return ABSENT if exchange.counters.published == 0 else exchange_losses(exchange.counters)
+def held_by_operator(at: Reading, scope: str, vhost: str, name: str) -> Row | None:
+    """Return since when and why the operator holds an object; None for one that is not held."""
+    found = at.broker.gates.operator_gates.get((scope, vhost, name))
+    since = None if found is None else found.gate.stats.since
+    if found is None or since is None:
+        return None
+    return {
+        "reason": found.reason,
+        "since": round((since + at.broker.wall_offset) * 1000),
+        "for_s": round(at.now - since, 1),
+        "blocked": len(found.gate.blocked),
+    }
+
+
+def _of_exchange(exchange: Exchange, at: Reading) -> object:
+    losses = {} if exchange.counters.published == 0 else exchange_losses(exchange.counters)
+    return {
+        **losses,
+        "bindings": len(exchange.bindings),
+        "alternate": exchange.alternate,
+        "held": held_by_operator(at, ADDRESS, exchange.vhost, exchange.name),
+    }
 
 
 EXCHANGE: Final[Table[Exchange]] = Table(
@@ -166,7 +202,8 @@ EXCHANGE: Final[Table[Exchange]] = Table(
     Field("internal", lambda exchange, at: exchange.internal or exchange.name == CONTROL_EXCHANGE),
     Field("arguments", lambda exchange, at: plain(exchange.arguments)),
     Field("message_stats", lambda exchange, at: exchange_stats(exchange.counters, at.ranges) or ABSENT),
-    Field("penstock", _losses),
+    Field("penstock", _of_exchange),
+    Field("penstock.bindings", lambda exchange, at: len(exchange.bindings), "bindings"),
     Field("policies.*", lambda exchange, at: (
         ABSENT if exchange.policy is None else policies_of(PolicyPair(exchange.policy)))),
     metric("rabbitmq_exchange_messages_published_total", lambda exchange, at: int(exchange.counters.published),

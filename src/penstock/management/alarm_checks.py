@@ -29,6 +29,9 @@ from penstock.management.alarms import (
     CURSOR,
     DISK_FULL,
     DISK_LOW,
+    FORECAST_DISK,
+    FORECAST_MEMORY,
+    FORECAST_QUOTA,
     GATE,
     HELD,
     LOOP,
@@ -236,6 +239,7 @@ class AlarmChecks(Chore):
         if room is not None and room.gate.open and disk.free != UNLIMITED:
             left = disk.free - disk.needed - unwritten - room.recheck_at()
             hurts_in_s = self._trends.reaches_in_s("free", -int(left), int(left), broker.now)
+            self.alarms.forecasts[FORECAST_DISK] = hurts_in_s
             if left < self._thresholds.disk_low(room.total) or is_soon(hurts_in_s):
                 text = f"the disk has {int(left):,} bytes left until publishers wait for min-disk-free"
                 outlook = Outlook(BROKER_NOUN, "", hurts_in_s, int(left), BYTES)
@@ -246,6 +250,8 @@ class AlarmChecks(Chore):
                 continue
             over = int(quota.overfull - quota.bytes)
             hurts_in_s = self._trends.reaches_in_s(f"quota {quota.vhost}", int(quota.bytes), over, broker.now)
+            if quota is disk.quota:
+                self.alarms.forecasts[FORECAST_QUOTA] = hurts_in_s
             if quota.bytes > quota.underfull or is_soon(hurts_in_s):
                 of = f" of vhost {quota.vhost}" if quota.vhost else ""
                 text = f"the store{of} has {int(quota.bytes):,} bytes; publishers wait above {int(quota.overfull):,}"
@@ -266,6 +272,7 @@ class AlarmChecks(Chore):
             return
         left = int(stop - memory.bytes)
         hurts_in_s = self._trends.reaches_in_s("memory", int(memory.bytes), left, now)
+        self.alarms.forecasts[FORECAST_MEMORY] = hurts_in_s
         if is_soon(hurts_in_s):
             text = f"messages fill {int(memory.bytes):,} bytes of memory; publishers wait above {int(stop):,}"
             outlook = Outlook(BROKER_NOUN, "", hurts_in_s, left, BYTES)

@@ -38,6 +38,10 @@ REFUSING_MOST: Final = 1000
 """Most gates whose refusals at the hold deadline are counted; those of further gates raise no alarm."""
 OPERATOR: Final = "the operator, "
 """Beginning of the subject of an operator's gate (`describe/gate.py`)."""
+FORECAST_DISK: Final = "disk"
+FORECAST_QUOTA: Final = "quota"
+FORECAST_MEMORY: Final = "memory"
+"""Forecasts that each round of checks makes."""
 RECENT_S: Final = 60.0
 """Seconds for which a refused publish, or a delay of the event loop, counts."""
 
@@ -199,6 +203,8 @@ class Alarms:
         self._numbers: int = 0
         self.refusing: dict[tuple[str, str], Refusals] = {}
         """Gates with refusals at the hold deadline, by virtual host and name."""
+        self.forecasts: dict[str, float | None] = {}
+        """Seconds until a limit is reached, as found by the last round; None where nobody knows."""
         self._late_s: float = 0.0
         self._late_at: float = -NEVER
         """Longest delay of the event loop that was no turn, within `RECENT_S`, and its time."""

@@ -18,7 +18,7 @@ from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.counters import LastLook
+from penstock.core.queue.counters import LastLook, Sender
 from penstock.core.queue.cursor_state import CursorState
 from penstock.core.queue.queue import Queue
 from penstock.describe.table import amounts
@@ -249,8 +249,8 @@ class Sampler:
         last.recorded_at = self.broker.now
         last.thresholds = thresholds
 
-    def _remember(self, queue: Queue, senders: dict[str, int]) -> None:
-        for name, messages in senders.items():
+    def _remember(self, queue: Queue, senders: dict[Sender, int]) -> None:
+        for (name, _), messages in senders.items():
             targets = self._targets.get(name)
             if targets is None:
                 if len(self._targets) >= TARGETS_MOST:

@@ -55,6 +55,7 @@ from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
 from penstock.management.refusals import Refusal
+from penstock.management.waiting_line import line_rows
 from penstock.texts import SCOPE_NOUNS, shown_age
 
 SAID_MOST: Final = 10
@@ -115,6 +116,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     row["gates"] = [gate_row(gate, now) for gate in gates[1:]]
     row["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
     row["waiting"] = waiting_at(gates)
+    row["line"] = line_rows(gates, now)
     row["waits_for"] = waits_for(queue, now, broker.work)
     sentences: list[str] = []
     for gate in gates:

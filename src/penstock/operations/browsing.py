@@ -23,6 +23,7 @@ from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.connections.authorization import check_read_queue
 from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
+from penstock.connections.peer import CONNECTION_NAME
 from penstock.content.message_rows import BASE64, STRING, properties_row
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch
@@ -42,7 +43,7 @@ from penstock.management.node import Node
 from penstock.management.operation import LOOKS, VHOST, Operation, Route, Waiting
 from penstock.operations.body_reads import part_of_body
 from penstock.operations.message_filter import FIELDS as CHOICES
-from penstock.operations.message_filter import chosen_messages
+from penstock.operations.message_filter import chosen_messages, chosen_positions
 from penstock.settings.kind import COUNT, Kind, whole
 
 LIMIT_DEFAULT: Final = 100
@@ -64,6 +65,8 @@ MESSAGES_A_UNIT: Final = 16
 """Sessions, and unsettled deliveries, examined with one unit of work."""
 AT_LEAST_ONE: Final = whole(1)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+UNBOUNDED: Final = (1 << 63) - 1
+"""Last sequence of a request without positions."""
 READY: Final = "ready"
 UNACKED: Final = "unacked"
 PAGED: Final = "paged"
@@ -128,6 +131,7 @@ class Browse:
         limit: int = LIMIT_DEFAULT,
         truncate: int = BODY_MOST,
         skip: int = 0,
+        positions: set[int] | None = None,
     ) -> None:
         self.broker = broker
         self.connections = connections
@@ -141,6 +145,12 @@ class Browse:
         self._start: i64 = start + self._offset if start + self._offset > 0 else 1
         self._limit: i64 = limit
         self._truncate = truncate
+        self._positions = positions
+        """Sequences of the messages to show; None for all."""
+        self._last: i64 = UNBOUNDED if positions is None else max(positions)
+        """Sequence of the last message to show."""
+        if positions is not None and min(positions) > self._start:
+            self._start = min(positions)
         self._skip = skip
         """Bytes of each body that are left out; the rest is in base64 then."""
         self._bytes: i64 = 0
@@ -156,9 +166,9 @@ class Browse:
         for found in self.found:
             row = yield from self._row_steps(found)
             if row is not None:
-                row["holder"] = self._holder(found, sees_names, user)
+                row["holder"], row["client"] = self._holder(found, sees_names, user)
                 messages.append(row)
-        following = int(self.reached - self._offset) if self.reached > 0 else None
+        following = int(self.reached - self._offset) if 0 < self.reached <= self._last else None
         return {"queue": self.queue.name, "messages": messages, "next": following, "examined": int(self._examined)}
 
     def _is_slice_over(self, units: i64) -> bool:
@@ -266,16 +276,24 @@ class Browse:
         if self._matches(message):
             self.found.append(Found(message, state))
             self._bytes += self._shown(message)
-        return len(self.found) >= self._limit or self._bytes >= PAGE_BYTES or self._examined >= EXAMINED_MOST
+        if len(self.found) >= self._limit or message.sequence >= self._last:
+            return True
+        return self._bytes >= PAGE_BYTES or self._examined >= EXAMINED_MOST
 
     def _matches(self, message: Message) -> bool:
         now = self.broker.now
         self.filter.searched = 0
+        if not self._is_chosen(message):
+            return False
         if isinstance(message, TrackedMessage) and message.expires <= now:
             return False
         if message.arrived + self.queue.settings.message_ttl_s <= now:
             return False
         return self.filter.matches(message)
+
+    def _is_chosen(self, message: Message) -> bool:
+        positions = self._positions
+        return positions is None or int(message.sequence) in positions
 
     def _shown(self, message: Message) -> i64:
         """Return the bytes that a message has in an answer, without the truncated part of its body."""
@@ -331,7 +349,9 @@ class Browse:
         for message in batch.messages:
             if message is None or message.sequence < self._start:
                 continue
-            if (self.reached == 0 or message.sequence < self.reached) and self.filter.matches(message):
+            if self.reached > 0 and message.sequence >= self.reached:
+                continue
+            if self._is_chosen(message) and self.filter.matches(message):
                 found = Found(message, UNACKED, session, batch.consumer.tag, batch.at)
                 delivered[int(message.sequence)] = found
 
@@ -357,6 +377,7 @@ class Browse:
             "position": int(message.sequence - self._offset),
             "state": found.state,
             "holder": None,
+            "client": None,
             "consumer": found.consumer if found.state == UNACKED else None,
             "held_s": round(max(broker.now - found.since, 0.0), 3) if found.state == UNACKED else None,
             "arrived": arrived.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
@@ -384,15 +405,19 @@ class Browse:
             yield None
         return row
 
-    def _holder(self, found: Found, sees_names: bool, user: str) -> str | None:
-        """Return the name of the session that has a message; of others' connections only the number."""
+    def _holder(self, found: Found, sees_names: bool, user: str) -> tuple[str | None, str | None]:
+        """Return the name of the session that has a message, and its client's own name; None without one.
+
+        Of the connections of others only the number is told.
+        """
         session = found.session
         if session is None:
-            return None
+            return None, None
         connection = self.connections.get(session.connection_number)
         if sees_names or (connection is not None and connection.user == user):
-            return session.name
-        return f"con:{session.connection_number}"
+            given = "" if connection is None else str(connection.peer.properties.get(CONNECTION_NAME, ""))
+            return session.name, given or None
+        return f"con:{session.connection_number}", None
 
 
 def _unwritten(pager: QueuePager) -> list[StoredMessage]:
@@ -440,13 +465,14 @@ def _lines(queue: Queue) -> list[IndexedReadyQueue]:
 # The operation
 
 
-FIELDS: Final[tuple[str, ...]] = ("queue", *CHOICES, "limit", "from", "truncate", "skip")
+FIELDS: Final[tuple[str, ...]] = ("queue", *CHOICES, "positions", "limit", "from", "truncate", "skip")
 
 
 def browse(node: Node, request: ControlRequest) -> Waiting:
     """Return a page of the messages of a queue, as `FIELDS` say.
 
-    `filter` is a selector, `from` a position, `truncate` the most bytes of a body, which begins after `skip` bytes. So
+    `filter` is a selector, `from` a position, `positions` those of the messages to show; a page with the last one has
+    no `next`. `truncate` is the most bytes of a body, which begins after `skip` bytes. So
     a body of any size is read in pieces. Raises NotFound (404), InvalidField (406) for a text that is no selector,
     PreconditionFailed (406) for another condition that is invalid.
     """
@@ -459,7 +485,8 @@ def browse(node: Node, request: ControlRequest) -> Waiting:
     skip = _whole(request, "skip", 0, COUNT)
     truncate = _whole(request, "truncate", BODY_MOST, COUNT)
     shown = (start, min(limit, LIMIT_MOST), min(truncate, BODY_MOST), skip)
-    wanted = Browse(node.broker, node.connections, queue, filter, *shown)
+    positions = chosen_positions(request, queue)
+    wanted = Browse(node.broker, node.connections, queue, filter, *shown, positions)
     rules = request.access.rules
     return Waiting(_checked(wanted.steps(rules.has_tag(MONITORING), request.access.user), queue))
 
@@ -493,7 +520,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               asks=VHOST, routes=(
         Route("GET /penstock/queues/{vhost}/{name}/messages", "Browse messages of a queue without taking them: ready, "
               "unacknowledged and on the disk. `next` is the position of the next page.", tag=MANAGEMENT,
-              query=("filter", "key", "body", "reason", "limit", "from", "truncate", "skip"), many=("header",),
+              query=("filter", "key", "body", "reason", "positions", "limit", "from", "truncate", "skip"),
+              many=("header",),
               read=_of_path),
     )),
 )  # fmt: skip

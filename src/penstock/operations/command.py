@@ -99,6 +99,8 @@ class Columns(NamedTuple):
     texts: Mapping[str, Callable[[Any], str]] = {}
     of_items: Mapping[str, Callable[[Item], str]] = {}
     """Texts that take more of an item than the value."""
+    orders: Mapping[str, str] = {}
+    """Paths of the numbers by which columns of words are sorted."""
 
 
 class Listing(NamedTuple):

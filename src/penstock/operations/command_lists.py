@@ -93,7 +93,12 @@ def _ranges(item: Item) -> str:
 
 
 def _listed(
-    kind: str, example: str, names: str, texts: dict[str, Callable[[Any], str]] | None = None, **computed: Value
+    kind: str,
+    example: str,
+    names: str,
+    texts: dict[str, Callable[[Any], str]] | None = None,
+    orders: dict[str, str] | None = None,
+    **computed: Value,
 ) -> Listing:
     """Return one of the broker's own lists, with the options of an example; see `_columns`."""
     by_name = kind in ("queues", "exchanges", "consumers", "cursors", "vhosts")
@@ -101,7 +106,7 @@ def _listed(
         f"List the {'virtual hosts' if kind == 'vhosts' else kind}.\n\n--json has the fields of the HTTP API "
         f"(docs/http.md). For example: penstock {kind} list {example}"
     )
-    columns = _columns(names, texts, **computed)
+    columns = _columns(names, texts, **computed)._replace(orders=orders or {})
     fixed: dict[str, object] = {"kind": kind, "sort": ["name"]} if by_name else {"kind": kind}
     field, where = (EVERYWHERE._replace(hidden=True), BROKER) if kind == "vhosts" else (EVERYWHERE, VHOST)
     return Listing(f"{kind} list", "list", text, columns, "items", (field,), fixed, where=where)
@@ -109,12 +114,13 @@ def _listed(
 
 LISTS: Final = (
     _listed(
-        "queues", "--filter gate=closed --sort -messages --limit 20",
-        "name, messages, oldest=penstock.oldest_s, bytes=penstock.depth.bytes, capacity=penstock.capacity"
-        ", fill=penstock.fill_percent"
-        ", messages_unacknowledged, consumers, gate=gate, held by=penstock.road.held_by, blocked=penstock.road.blocked"
-        ", in/s=penstock.rates.publish, out/s=penstock.rates.deliver_get, policy, durable, arguments",
+        "queues", "--sort state,-messages --limit 20",
+        "name, state=penstock.state.text, fill=penstock.fill_percent, messages, in/s=penstock.rates.publish"
+        ", out/s=penstock.rates.deliver_get, consumers, oldest=penstock.oldest_s, messages_unacknowledged"
+        ", bytes=penstock.depth.bytes, capacity=penstock.capacity, gate=gate, held by=penstock.road.held_by"
+        ", blocked=penstock.road.blocked, policy, durable, arguments",
         {"capacity": shown_capacity, "fill": shown_percent, "oldest": shown_age},
+        {"state": "penstock.state.rank"},
         gate=lambda item: "open" if item["penstock"]["road"]["open"] else "closed",
     ),
     _listed("exchanges", "--filter type=topic", "name, type, durable, auto_delete, internal, policy, arguments"),

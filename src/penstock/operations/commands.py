@@ -265,6 +265,7 @@ TRANSFERS: Final = (
         "The header x-redrive-count counts the redrives of a message. Messages whose queue is gone stay. For example: "
         "penstock queues redrive failed",
         Field("trust_headers", "Also take messages whose death headers another broker or a publisher wrote.", bool),
+        Field("forget_deaths", "Remove x-death from the messages, so that their deaths are counted anew.", bool),
     ),
 )
 TOPOLOGY: Final = (

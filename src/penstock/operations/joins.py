@@ -329,7 +329,15 @@ def _only(row: Row, fields: list[tuple[str, str]]) -> Row:
 
 
 def _without(row: Row, paths: list[str]) -> Row:
-    return {name: value for name, value in row.items() if name not in paths}
+    """Return a row without these fields, and without the objects that have no others."""
+    left = {name: value for name, value in row.items() if name not in paths}
+    for path in paths:
+        inside, _, leaf = path.partition(".")
+        its = left.get(inside)
+        if leaf and isinstance(its, dict):
+            rest = _without(its, [leaf])
+            left = {**left, inside: rest} if rest else _without(left, [inside])
+    return left
 
 
 def _spread_list(asked: Asked, kind: ListKind | None) -> list[Row | None]:

@@ -377,7 +377,7 @@ def _page_steps(
         shown = items[(query.page - 1) * query.page_size : query.page * query.page_size]
         found = Found(rows, shown, total, len(items))
     found.page, found.page_size = query.page, query.page_size
-    found.own = {} if counts is None else {"groups": counts.row()}
+    found.own = {} if counts is None else counts.row()
     return found
 
 
@@ -439,7 +439,7 @@ def _grouped_steps(node: Node, query: ListQuery, items: list[Item], counts: Grou
         queue = item.subject
         assert isinstance(queue, Queue)
         if counts is not None:
-            counts.add(group_of(queue, broker), has_dead_letters(queue))
+            counts.add(queue, group_of(queue, broker), has_dead_letters(queue))
         return not state or is_in(state, queue, broker)
 
     return (yield from chosen_steps(broker.work, items, is_chosen, GROUP_WORK * LOOKED_AT_ONCE))

@@ -16,6 +16,7 @@ from penstock.core.consume.scan import MessageFilter
 from penstock.core.large_content import is_large
 from penstock.core.message import Message
 from penstock.core.message_format import MessageFormats, UnreadableContent
+from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.management.node import Node
 from penstock.operations.selectors import selector_of
@@ -27,6 +28,10 @@ CONDITION_CHARACTERS: Final = 1_000
 """Most characters of a condition: each message is compared with it."""
 HEADERS_MOST: Final = 10
 """Most headers of one choice."""
+POSITIONS_MOST: Final = 1_000
+"""Most positions of one request: those of a page of browsing."""
+POSITION_DIGITS: Final = 19
+"""Digits beyond any position."""
 READ_WORK: Final = 4
 """Units of work to read the headers of a message."""
 SEARCHED_A_UNIT: Final = 4096
@@ -122,6 +127,29 @@ def chosen_messages(node: Node, request: ControlRequest) -> ChosenMessages:
 def chooses(request: ControlRequest) -> bool:
     """Return whether a request has a condition or a selector."""
     return any(request.fields.get(name) not in (None, "", []) for name in FIELDS)
+
+
+def chosen_positions(request: ControlRequest, queue: Queue) -> set[int] | None:
+    """Return the sequences of the messages at the field `positions`; None without it.
+
+    In a query of HTTP the positions have commas. A position in a stream is its offset. Raises PreconditionFailed (406).
+    """
+    given = request.fields.get("positions")
+    if given is None:
+        return None
+    if isinstance(given, str):
+        given = [int(each) if each.isdecimal() and len(each) < POSITION_DIGITS else each for each in given.split(",")]
+    most = f"1 to {POSITIONS_MOST:,} positions of messages"
+    if not isinstance(given, list) or not 0 < len(given) <= POSITIONS_MOST:
+        shown = f"{len(given):,} entries" if isinstance(given, list) else worded(given)
+        raise PreconditionFailed(f"'positions' must be a list of {most}, not {shown}")
+    offset = 1 if queue.features.type.retains else 0
+    positions: set[int] = set()
+    for each in given:
+        if not isinstance(each, int) or isinstance(each, bool) or each + offset <= 0:
+            raise PreconditionFailed(f"'positions' must be a list of {most}, and {worded(each)} is none")
+        positions.add(each + offset)
+    return positions
 
 
 def _text(request: ControlRequest, name: str) -> str:

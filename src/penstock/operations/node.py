@@ -8,7 +8,7 @@ from typing import Final
 from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.connections.control_request import ControlRequest
 from penstock.describe.list_kinds import seen_vhosts
-from penstock.describe.stats_sampler import STEPS_S, ended, hour, of_queue, of_sum
+from penstock.describe.stats_sampler import STEPS_S, closed_gates, ended, hour, of_queue, of_sum
 from penstock.describe.table import API_VERSION, Row, field_at
 from penstock.describe.vhost import churn, exchange_types, totals_steps
 from penstock.errors import PreconditionFailed
@@ -168,7 +168,11 @@ def _history_of_vhost(node: Node, request: ControlRequest) -> Steps[Answer]:
 
 def _history_of_node(node: Node, request: ControlRequest) -> Steps[Answer]:
     counted = node.stats.node
-    return _tiers_steps(node, {"node": node.name}, _tiers(request), lambda tier: of_sum(counted, node.stats, tier))
+
+    def read(tier: int) -> Row:
+        return {**of_sum(counted, node.stats, tier), "closed_gates": closed_gates(node.stats, tier)}
+
+    return _tiers_steps(node, {"node": node.name}, _tiers(request), read)
 
 
 def _tiers_steps(node: Node, row: Row, tiers: list[int], read: Callable[[int], Row]) -> Steps[Answer]:

@@ -39,6 +39,8 @@ class Preview:
         self.examined_most: int = EXAMINED_MOST
         self.examined: int = 0
         self.unmatched: int = 0
+        self.chosen: int = 0
+        """Messages at the positions of the request; all without positions."""
         self.reasons: dict[str, int] = {}
         self.targets: dict[Queue, tuple[int, int]] = {}
         """Messages and bytes by target."""
@@ -51,6 +53,8 @@ class Preview:
         """Look at the letters."""
         wanted, work = self.wanted, node.broker.work
         source = TransferSource(node.broker, wanted.source, False, WorkProgress())
+        if wanted.positions is not None:
+            source.reach_only(min(wanted.positions), max(wanted.positions))
         targets = wanted.targets()
         ready, goes = int(wanted.source.waiting()), 0
         while self.examined < self.examined_most and goes < wanted.most and not wanted.source.deleted:
@@ -62,6 +66,7 @@ class Preview:
             self.examined += 1
             positions = wanted.positions
             is_wanted = positions is None or int(message.sequence) in positions
+            self.chosen += is_wanted
             if is_wanted and wanted.filter.matches(message):
                 entries = node.broker.formats.find(message.content).death_entries(message.content)
                 reason = str(entries[0]["reason"]) if entries else UNKNOWN_REASON
@@ -78,7 +83,13 @@ class Preview:
                 self.unmatched += 1
             if work.spend(LOOKED_WORK + int(wanted.filter.work + wanted.filter.searched)):
                 yield
-        return self._row(node, max(ready - self.examined, 0) if goes < wanted.most else 0)
+        unread = max(ready - self.examined, 0) if goes < wanted.most else 0
+        if wanted.positions is not None:
+            pager = wanted.source.pager
+            if self.examined < self.examined_most:
+                unread = min(unread, 0 if pager is None else int(pager.messages))  # The others are gone.
+            unread = min(unread, len(wanted.positions) - self.chosen)
+        return self._row(node, unread)
 
     def _go(self, queue: Queue, charge: int) -> None:
         if queue not in self.targets and len(self.targets) >= TARGETS_MOST:
@@ -149,9 +160,6 @@ def _room(queue: Queue, messages: int, size: int) -> int:
 
 def preview(node: Node, request: ControlRequest) -> Steps[Row]:
     """Answer what a redrive with the same fields would do. Raises NotFound (404), AccessRefused (403)."""
-    if "positions" in request.fields and isinstance(request.fields["positions"], str):
-        numbers = str(request.fields["positions"]).split(",")
-        request.fields["positions"] = [int(each) if each.isdecimal() and len(each) < 19 else each for each in numbers]
     return Preview(Wanted(node, request, REDRIVE)).steps(node)
 
 

@@ -364,7 +364,8 @@ def preview_steps(node: Node, request: ControlRequest) -> Steps[Row]:
         sentences.append(f"the pattern '{name}' matches {others:,} more {noun}, which would change as well")
     sentences += without_effect
     before = thresholds_row(queue.thresholds)
-    return {"before": before, "after": thresholds_row(after.thresholds), "sentences": sentences}
+    after_row = thresholds_row(after.thresholds)
+    return {"before": before, "after": after_row, "sentences": sentences, "without_effect": without_effect}
 
 
 def resolved(broker: Broker, queue: Queue, pattern: str, values: dict[str, SettingValue]) -> tuple[Settings, list[str]]:

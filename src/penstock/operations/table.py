@@ -32,6 +32,7 @@ from penstock.operations import (
     alarms,
     blocks,
     browsing,
+    catalogue,
     connections,
     definitions_export,
     definitions_import,
@@ -49,6 +50,7 @@ from penstock.operations import (
     permissions,
     policies,
     redrive_preview,
+    resources,
     settings,
     spark,
     stand_ins,
@@ -83,6 +85,10 @@ def _for_people(node: Node, request: ControlRequest, answer: Row) -> Row:
     sentences = answer["sentences"]
     assert isinstance(sentences, list)
     answer["sentences"] = _labelled(node, [*sentences, *jobs.sentences(node, request)])
+    for name, of in (("line", "producer"), ("waits_for", "channel")):
+        rows = answer.get(name)
+        for row in rows if isinstance(rows, list) else []:
+            row["label"] = _labelled(node, row.get(of))
     return answer
 
 
@@ -143,6 +149,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *stand_ins.OPERATIONS,
     *jobs.OPERATIONS,
     *alarms.OPERATIONS,
+    *catalogue.OPERATIONS,
+    *resources.OPERATIONS,
 )  # fmt: skip
 CONTROL: Final[dict[str, Operation]] = {row.name: row for row in OPERATIONS if row.name}
 """Operations of the control exchange, by name."""

@@ -31,10 +31,9 @@ from penstock.management.node import Node
 from penstock.management.operation import DETACH, VHOST, Operation
 from penstock.management.operation import Route as Path
 from penstock.operations.message_filter import FIELDS as CHOICES
-from penstock.operations.message_filter import chooses, chosen_messages
+from penstock.operations.message_filter import chooses, chosen_messages, chosen_positions
 from penstock.operations.topology import short
 from penstock.settings.kind import whole
-from penstock.texts import worded
 
 TARGETS_CLAIMED: Final = 50
 """Most targets that a transfer claims; other jobs about further ones run beside it."""
@@ -43,8 +42,6 @@ LOOKED_QUEUES_MOST: Final = 10_000
 LOOKED_A_UNIT: Final = 16
 """Queues that are looked at with one unit of work."""
 MESSAGES: Final = "messages"
-POSITIONS_MOST: Final = 1_000
-"""Most positions of one request: those of a page of browsing."""
 RATE: Final = whole(1, 1_000_000)
 """Kind of a limit of messages a second."""
 
@@ -61,7 +58,7 @@ class Wanted:
         request.access.check(READ, QUEUE, self.source.name)
         self.most = _count(request)
         self.filter = chosen_messages(node, request)
-        self.positions = _positions(request)
+        self.positions = chosen_positions(request, self.source)
         self.rate = _rate(request)
         self.target: Queue | None = None
         """The one target queue; None for an exchange, and for the sources of dead letters."""
@@ -106,7 +103,8 @@ class Wanted:
             return ToNowhere()
         if self.route is not None:
             return ToExchange(self.vhost, formats, source, self.route)
-        return ToSources(self.vhost, formats, source, self.request.flag("trust_headers"), self._refusal())
+        trusts, forgets = self.request.flag("trust_headers"), self.request.flag("forget_deaths")
+        return ToSources(self.vhost, formats, source, trusts, self._refusal(), forgets)
 
     def subjects(self) -> tuple[Subject, ...]:
         """Return the source, and the targets as far as they are known."""
@@ -137,23 +135,6 @@ def _count(request: ControlRequest) -> int:
     if most == 0:
         raise PreconditionFailed("'count' must be at least 1; without it all messages are taken")
     return most
-
-
-def _positions(request: ControlRequest) -> set[int] | None:
-    """Return the positions of the messages to take. Raises PreconditionFailed (406)."""
-    given = request.fields.get("positions")
-    if given is None:
-        return None
-    most = f"1 to {POSITIONS_MOST:,} positions of messages"
-    if not isinstance(given, list) or not 0 < len(given) <= POSITIONS_MOST:
-        shown = f"{len(given):,} entries" if isinstance(given, list) else worded(given)
-        raise PreconditionFailed(f"'positions' must be a list of {most}, not {shown}")
-    positions: set[int] = set()
-    for each in given:
-        if not isinstance(each, int) or isinstance(each, bool) or each <= 0:
-            raise PreconditionFailed(f"'positions' must be a list of {most}, and {worded(each)} is none")
-        positions.add(each)
-    return positions
 
 
 def _rate(request: ControlRequest) -> int:
@@ -268,7 +249,7 @@ MOVED: Final[dict[str, str]] = {MOVE: "moved", COPY: "copied", REDRIVE: "redrive
 """Participles of the verbs; also the names of the count in an answer."""
 CHOSEN: Final[tuple[str, ...]] = ("count", *CHOICES, "positions")
 TRANSFER: Final[tuple[str, ...]] = ("queue", "target", "exchange", "routing_key", *CHOSEN, "rate")
-BACK: Final[tuple[str, ...]] = ("queue", *CHOSEN, "rate", "trust_headers")
+BACK: Final[tuple[str, ...]] = ("queue", *CHOSEN, "rate", "trust_headers", "forget_deaths")
 GONE: Final[tuple[str, ...]] = ("queue", *CHOSEN)
 FIELDS_OF: Final[dict[str, tuple[str, ...]]] = {MOVE: TRANSFER, COPY: TRANSFER, REDRIVE: BACK, DELETE: GONE}
 OF_VERB: Final[dict[str, str]] = {

@@ -22,10 +22,11 @@ from penstock.access.permission import ADMINISTRATOR
 from penstock.access.user import FILE, USER_LIMITS, User
 from penstock.connections.control_request import ControlRequest
 from penstock.connections.log_line import LogLine
+from penstock.core.gates.operator import USER as OF_USER
 from penstock.describe.list_kinds import Groups, ListKind
 from penstock.describe.message_stats import tally_stats
 from penstock.describe.table import Row
-from penstock.describe.vhost import USER, user_row
+from penstock.describe.vhost import USER, held_by_operator, user_row
 from penstock.errors import BrokerError, ConnectionForced, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
@@ -389,8 +390,14 @@ def _row(node: Node, request: ControlRequest) -> Row | None:
     row = USER.row(user, at)
     counted = node.stats.users.get(user.name)
     stats = None if counted is None else tally_stats(counted.tally, counted.series, at.ranges)
-    if stats is not None:
-        row["penstock"] = {**USER.own(user, at), "message_stats": stats}
+    opened = node.services.open_connections
+    row["penstock"] = {
+        **USER.own(user, at),
+        "connections": opened.connections_of(user.name),
+        "channels": opened.channels_of(user.name),
+        "held": held_by_operator(at, OF_USER, "", user.name),
+        **({} if stats is None else {"message_stats": stats}),
+    }
     return row
 
 

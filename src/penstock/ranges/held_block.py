@@ -246,7 +246,7 @@ class HeldBlock(Held):
         room = producer.pinned_room()
         enqueue_all(broker, producer.own, route, queues, content, charge, closed, True, NOT_PREPAID, room)
         self.row += 1
-        count_arrival(producer, queues, charge)
+        count_arrival(producer, route, queues, charge)
         broker.apply_gate_transitions()
         for gate in closed:
             producer.mark_withheld(gate)

@@ -236,7 +236,7 @@ class Promotion(RowBatch):
             row.route.counters.more_routed += 1
         row.route.counters.published += 1
         row.route.counters.more_routed -= 1
-        count_arrival(producer, row.queues, charge)
+        count_arrival(producer, row.route, row.queues, charge)
 
     def _share_of(self, row: StagedRow, now: float) -> AddressShare | None:
         """Return the row's part in the depth of its address, whose promised room it uses now."""

@@ -121,9 +121,9 @@ def test_dead_letter_waits_in_the_source_queue_for_room_and_blocks_the_producers
     assert house.sums("work") == (1, 100, 0)
 
 
-@pytest.mark.parametrize(("others", "reported"), [(2, 3), (REPORTED_MOST, 1)], ids=["few queues", "very many"])
+@pytest.mark.parametrize("others", [2, REPORTED_MOST], ids=["few queues", "very many"])
 @pytest.mark.parametrize("letters", [1, 3])
-def test_lost_dead_letters_are_reported_once_for_each_queue(letters: int, others: int, reported: int) -> None:
+def test_lost_dead_letters_are_reported_once_at_the_queue_that_held_them(letters: int, others: int) -> None:
     house = Morgue(dead_letter_exchange="amq.fanout")
     house.queue("full", capacity_messages=1, hold_deadline=5)
     house.bind("amq.fanout", "full", "")
@@ -141,9 +141,7 @@ def test_lost_dead_letters_are_reported_once_for_each_queue(letters: int, others
     house.run(5.1)
     house.run(1.0)
     refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
-    assert len(refused) == reported
-    assert {effect.messages for effect in refused} == {letters}
-    assert refused[0].gate is house["full"].gate or reported > 1
+    assert [(effect.gate, effect.messages) for effect in refused] == [(house["full"].gate, letters)]
     assert house.lost() == letters
 
 

@@ -172,6 +172,23 @@ def test_refusal_at_very_many_queues_is_counted_by_each_and_reported_at_closed_g
     assert {house.vhost.queues[name].counters.refused for name in names} == {held}
 
 
+@pytest.mark.parametrize("by_operator", [False, True], ids=["its own gate", "the operator's gate"])
+def test_refusal_at_the_deadline_is_reported_at_queues_that_held_the_publish(by_operator: bool) -> None:
+    house = House("full", "empty", capacity_messages=1, hold_deadline=5)
+    for name in ("empty", "full"):
+        house.vhost.bind("amq.fanout", house.vhost.queue(name), None, "", {})
+    if by_operator:
+        house.broker.gates.block("queue", "/", "full", "stocktaking")
+    else:
+        house.published("first", "full", 100)
+    house.published("p", "", 100, "amq.fanout")
+    house.broker.effects()
+    house.at(106.0)
+    refused = [effect for effect in house.broker.effects() if isinstance(effect, PublishRefused)]
+    assert [(effect.gate.name, effect.messages) for effect in refused] == [("full", 1)]
+    assert [house.vhost.queues[name].counters.refused for name in ("empty", "full")] == [1, 1]
+
+
 def test_hold_event_of_a_refused_or_dropped_publish_has_the_cause() -> None:
     house = House("a", capacity_messages=1, hold_deadline=5)
     producer = house.published("p", "a", 100)

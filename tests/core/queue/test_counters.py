@@ -152,29 +152,32 @@ def test_samples_stay_few_and_represent_all_messages() -> None:
         light += charge == 200
         if sequence >= due:
             taken += 1
-            due = sequence + samples.add(sender, charge)
+            due = sequence + samples.add((sender, "events"), charge)
     assert taken <= SAMPLES_A_GAP * 16
     sizes = samples.take_sizes()
     assert len(sizes) == 13  # 3000 is below 2**12.
     assert abs(sum(sizes) - 400_000) < 400_000 * 0.3
     assert abs(sizes[8] / sum(sizes) - 0.5) < 0.2
-    assert set(samples.take_senders()) == {"even", "odd"}
+    assert set(samples.take_senders()) == {("even", "events"), ("odd", "events")}
     assert (samples.take_sizes(), samples.take_senders()) == ([], {})
+
+
+FAST = ("fast", "")
 
 
 def test_samples_of_a_slow_queue_are_all_messages() -> None:
     samples = ArrivalSamples()
     for _ in range(SAMPLES_A_GAP * 100):
-        samples.add("fast", 1)
+        samples.add(FAST, 1)
     samples.fit(20)
-    assert [samples.add("slow", 100) for _ in range(20)] == [1] * 20
+    assert [samples.add(("slow", ""), 100) for _ in range(20)] == [1] * 20
     samples.fit(1 << 50)
-    assert 0 < samples.add("fast", 1) <= 2 * GAP_MOST
+    assert 0 < samples.add(FAST, 1) <= 2 * GAP_MOST
 
 
 def test_samples_remember_a_bounded_number_of_publishers_and_sizes() -> None:
     samples = ArrivalSamples()
     for number in range(SENDERS_MOST * 2):
-        samples.add(f"p{number}", 1 << 50)
+        samples.add((f"p{number // 2}", f"e{number % 2}"), 1 << 50)
     assert len(samples.take_senders()) == SENDERS_MOST
     assert len(samples.take_sizes()) == SIZES

@@ -52,3 +52,21 @@ def test_browse_over_http_refuses_wrong_parameters(served: BrokerProcess, name: 
     assert Web(served.http, name, "secret").ask("GET", at).status == 401
     web.do("PUT", f"/users/{name}", {"password": "secret", "tags": ""}, status=204)
     assert Web(served.http, name, "secret").ask("GET", at).status == 401
+
+
+async def test_positions_of_a_stream_are_offsets_for_browse_and_copy(tmp_path: Path) -> None:
+    async with in_process(http="127.0.0.1:0", data=tmp_path) as broker:
+        web = Web(broker.http_url)
+
+        def go() -> None:
+            for name, arguments in (("s", {"x-queue-type": "stream"}), ("copies", {})):
+                web.do("PUT", f"/queues/%2F/{name}", {"durable": True, "arguments": arguments}, status=201)
+            for number in range(5):
+                assert web.publish("s", f"{number}").status == 200
+            page = web.get(f"{ONE.format('s')}?positions=0,3")
+            assert [(row["position"], row["payload"]) for row in page["messages"]] == [(0, "0"), (3, "3")]
+            copied = web.do("POST", "/penstock/queues/%2F/s/copy", {"target": "copies", "positions": [0, 3]}, status=200)
+            assert (copied.json["copied"], copied.json["missing"]) == (2, 0)
+            assert [row["payload"] for row in web.get(ONE.format("copies"))["messages"]] == ["0", "3"]
+
+        await asyncio.to_thread(go)

@@ -189,7 +189,7 @@ class DeadLetter(Held):
             journal.end_move()
         broker.apply_gate_transitions()
         if refused is None and queues:
-            count_arrival(sender, queues, self.charge)
+            count_arrival(sender, self.route, queues, self.charge)
             sender.queue.counters.count_dead_letter()
         else:
             sender.count_lost()

@@ -368,11 +368,25 @@ class Refusals:
         of work.
         """
         units: i64 = 0
-        for queue in reported([sums.queue for sums in self.of_queues.values()]):
+        queues = [sums.queue for sums in self.of_queues.values()]
+        if cause == DEADLINE and len(queues) > 1:
+            queues = holding(queues)
+        for queue in reported(queues):
             sums = self.of_queues[id(queue)]
             publisher.count_refused(queue.gate, cause, sums.charge, why, sums.entries)
             units += REPORT_WORK
         return units
+
+
+def holding(queues: list[Queue]) -> list[Queue]:
+    """Return the queues with a closed gate on their road: publishes waited for these. All, if no gate is closed now."""
+    found: list[Queue] = []
+    for queue in queues:
+        for gate in admission.gates_of(queue):
+            if not gate.open:
+                found.append(queue)
+                break
+    return found or queues
 
 
 def reported(queues: list[Queue]) -> list[Queue]:

@@ -207,7 +207,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Append a message that crosses no threshold to the only queue of its route."""
         queue.append(route.envelope, content, charge, self.broker.now)
         route.counters.published += 1
-        count_arrival(self, route.queues, charge)
+        count_arrival(self, route, route.queues, charge)
         self.broker.schedule_delivery(queue)
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None, prepaid: int) -> None:
@@ -222,6 +222,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         deadline = self.deadline_of(route.queues)
         pending = self.confirms.hold(deadline) if self.confirming else None
         holding.take(taken, 1)
+        self.stopped_exchange = route.envelope.exchange
         self.wait_in_line(HeldPublish(self, route, content, charge, pending, deadline, prepaid), obstacle)
 
     @override
@@ -272,13 +273,14 @@ class Producer(WaitingPublisher, DurabilityListener):
         for gate in closed:
             self.mark_withheld(gate)
             self.entry(gate).hold_deadline_s = admission.hold_deadline_s(route.queues)
+            self.stopped_exchange = route.envelope.exchange
         refusal = None if refused is None else self.refuse_at(refused, route, content, charge, confirmed)
         if not queues:
             self.broker.count_unroutable(self, route, content)
             if route.mandatory and self.confirms.lane is not None:  # The client treats the publish as refused.
                 self.confirms.lane.refuse(self.confirms.published + 1 if pending is None else pending.number)
         elif refused is None:
-            count_arrival(self, queues, charge)
+            count_arrival(self, route, queues, charge)
         else:
             count_refused(self)
         if confirmed:
@@ -623,7 +625,7 @@ def publish_at_once(producer: Producer, route: Route, content: bytes, charge: i6
     producer.accepted_messages += 1
     producer.accepted_bytes += charge
     if sequence >= queue.counters.next_sample:
-        queue.counters.sample(producer.name, charge, sequence)
+        queue.counters.sample(producer.name, route.envelope.exchange, charge, sequence)
     if not queue.scheduled:
         broker.schedule_delivery(queue)
     if producer.confirming:

@@ -27,7 +27,7 @@ from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.outbox import Held
 from penstock.core.publish.transfer_source import TransferSource
 from penstock.core.publish.transfer_targets import Placement, TransferTargets
-from penstock.core.publish.waiting_publisher import WaitingPublisher, count_arrival
+from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.delays import prepare
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
@@ -277,9 +277,12 @@ class Transfer(WaitingPublisher):
             if envelope.ttl_s != NEVER:
                 broker.watch_lifetime(queue)
             broker.schedule_delivery(queue)
+            if queue.tail >= queue.counters.next_sample:
+                queue.counters.sample(self.name, envelope.exchange, placement.charge, queue.tail)
         if journal is not None and moves:
             journal.end_move()
-        count_arrival(self, placement.queues, placement.charge)
+        self.accepted_messages += 1
+        self.accepted_bytes += placement.charge
         broker.work.done += MOVED_WORK * len(placement.queues)
         if self.pace is not None:
             self.pace.take(1.0, now)

@@ -192,13 +192,21 @@ class ToSources(TransferTargets):
     """For each dead letter the queue in which it died last."""
 
     def __init__(
-        self, topology: Topology, formats: MessageFormats, source: Queue, trusts: bool, refusal: Callable[[str], str]
+        self,
+        topology: Topology,
+        formats: MessageFormats,
+        source: Queue,
+        trusts: bool,
+        refusal: Callable[[str], str],
+        forgets: bool = False,
     ) -> None:
         self._topology = topology
         self._formats = formats
         self._source = source
         self._trusts: bool = trusts
         """True if death headers count that a publisher has sent, such as those of another broker."""
+        self._forgets: bool = forgets
+        """True if the messages lose their death headers: their next death is the first one."""
         self._refusal = refusal
         """Function that returns why the requester may not write to a queue; "" if it may."""
         self._addresses: dict[tuple[str, str, int, bool, bool], Envelope] = {}
@@ -244,6 +252,11 @@ class ToSources(TransferTargets):
     def _counted(self, content: bytes) -> bytes | None:
         """Return a content with one redrive more."""
         message_format = self._formats.find(content)
+        if self._forgets:
+            fresh = message_format.without_deaths(content)
+            if fresh is None:
+                return None
+            content = fresh
         before = message_format.headers(content).get(REDRIVES)
         is_count = isinstance(before, int) and not isinstance(before, bool) and 0 < before < REDRIVES_MAX
         count = before + 1 if isinstance(before, int) and is_count else 1
@@ -255,11 +268,12 @@ class ToSources(TransferTargets):
         key = keys[0] if isinstance(keys, list) and keys else None
         if not isinstance(exchange, str) or not isinstance(key, str):
             exchange, key = letter.exchange, letter.routing_key
-        known = (exchange, key, int(letter.priority), letter.persistent, letter.died)
+        died = letter.died and not self._forgets
+        known = (exchange, key, int(letter.priority), letter.persistent, died)
         envelope = self._addresses.get(known)
         if envelope is None:
             if len(self._addresses) >= ADDRESSES_MAX:
                 self._addresses.clear()
-            envelope = Envelope(exchange, key, letter.priority, NEVER, letter.persistent, letter.died)
+            envelope = Envelope(exchange, key, letter.priority, NEVER, letter.persistent, died)
             self._addresses[known] = envelope
         return envelope

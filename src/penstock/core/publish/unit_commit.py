@@ -483,7 +483,7 @@ class UnitCommit(Held):
             own = held.producer.own
             enqueue_all(broker, own, held.route, queues, held.content, held.charge, ignored, True, held.prepaid)
             if queues:
-                count_arrival(held.producer, queues, held.charge)
+                count_arrival(held.producer, held.route, queues, held.charge)
             else:
                 broker.count_unroutable(held.producer, held.route, held.content)
         self.conclude(at_gates, broker.durable_changes.durable_ops != promises)

@@ -90,6 +90,8 @@ class WaitingPublisher(Waiter):
         self.outbox: deque[Held] = NOTHING_HELD
         self.own: list[Gate] = []
         """Gates on the road of all messages: of the user, the connection and the publisher itself."""
+        self.stopped_exchange: str | None = None
+        """Exchange of the last publish that met a closed gate; None before the first."""
         self.closing: BrokerError | None = None
         """The error that closes the session; None while it is open."""
         self._deadline: _Deadline | None = None
@@ -412,13 +414,13 @@ def stopping_gate(
     return None
 
 
-def count_arrival(sender: WaitingPublisher, queues: list[Queue], charge: i64) -> None:
-    """Count a message that a publisher has put into queues, and sample it there if a sample is due."""
+def count_arrival(sender: WaitingPublisher, route: Route, queues: list[Queue], charge: i64) -> None:
+    """Count a message that a publisher has put into queues of a route, and sample it there if a sample is due."""
     sender.accepted_messages += 1
     sender.accepted_bytes += charge
     for queue in queues:
         if queue.tail >= queue.counters.next_sample:
-            queue.counters.sample(sender.name, charge, queue.tail)
+            queue.counters.sample(sender.name, route.envelope.exchange, charge, queue.tail)
 
 
 class HoldEnd(HoldEvent):

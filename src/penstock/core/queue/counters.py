@@ -49,28 +49,32 @@ SAMPLES_A_GAP: Final = 64
 GAP_MOST: Final = 1 << 20
 """Widest gap, in messages."""
 SENDERS_MOST: Final = 64
-"""Most publishers of one queue that are remembered between two rounds; samples of other publishers count for none."""
+"""Most senders of one queue that are remembered between two rounds; samples of other senders count for none."""
 SIZES: Final = 41
 """Number of size classes, one for each power of two. Larger messages count in the last class."""
 
 
+Sender = tuple[str, str]
+"""Name of a publisher, and name of the exchange that it published to."""
+
+
 class ArrivalSamples:
-    """Sampled arrivals of one queue: messages by size, and by publisher."""
+    """Sampled arrivals of one queue: messages by size, and by publisher with its exchange."""
 
     __slots__ = ("sizes", "senders", "_gap", "_step", "_seed", "_taken")
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
         """Messages by the power of two of their charge: entry n counts charges from 2**(n-1) to 2**n - 1."""
-        self.senders: dict[str, int] = {}
-        """Messages by the name of their publisher."""
+        self.senders: dict[Sender, int] = {}
+        """Messages by publisher and exchange."""
         self._gap: i64 = 1
         self._step: i64 = 1
         """Number of messages that the next sample represents."""
         self._seed: i64 = 1
         self._taken: i64 = 0
 
-    def add(self, sender: str, charge: i64) -> i64:
+    def add(self, sender: Sender, charge: i64) -> i64:
         """Add a sample; return the number of messages until the next sample."""
         size: i64 = 0
         while charge > 0 and size < SIZES - 1:
@@ -110,8 +114,8 @@ class ArrivalSamples:
         self.sizes = []
         return sizes
 
-    def take_senders(self) -> dict[str, int]:
-        """Take the publishers counted since the last call."""
+    def take_senders(self) -> dict[Sender, int]:
+        """Take the senders counted since the last call."""
         senders = self.senders
         self.senders = {}
         return senders
@@ -289,10 +293,10 @@ class QueueCounters:
         """See `RareCounters`."""
         return self.rare.redelivered
 
-    def sample(self, sender: str, charge: i64, sequence: i64) -> None:
-        """Sample a message that its publisher has put into the queue."""
+    def sample(self, publisher: str, exchange: str, charge: i64, sequence: i64) -> None:
+        """Sample a message that a publisher has put into the queue by way of an exchange."""
         if self.last_look is not None and self.last_look.arrivals is not None:
-            self.next_sample = sequence + self.last_look.arrivals.add(sender, charge)
+            self.next_sample = sequence + self.last_look.arrivals.add((publisher, exchange), charge)
 
     def begin_sampling(self, look: LastLook) -> None:
         """Begin to sample arrivals, from this look on."""

@@ -18,7 +18,7 @@ from typing_extensions import override
 from penstock.content.death_entries import Entry, deaths_in
 from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
 from penstock.content.properties import BCC, CC, PROPERTY_NAMES, Properties
-from penstock.core.deaths import DeathRecord, added_headers
+from penstock.core.deaths import SUMMARY_HEADERS, DeathRecord, added_headers
 from penstock.core.message_format import (
     NO_NUMBER,
     MessageFormat,
@@ -451,6 +451,16 @@ class Amqp091Format(MessageFormat):
             message.headers.pop(CC, None)
         message.properties[EXPIRATION] = b""
         return message.with_headers(added)
+
+    @override
+    def without_deaths(self, content: bytes) -> bytes | None:
+        try:
+            message = HeaderRewriter(content)
+        except CodecError:
+            return None
+        for name in ("x-death", *SUMMARY_HEADERS):
+            message.headers.pop(name, None)
+        return message.with_headers({})
 
     @override
     def death_entries(self, content: bytes) -> list[Entry]:

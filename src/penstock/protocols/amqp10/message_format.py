@@ -20,7 +20,7 @@ from penstock.content.death_entries import Entry, deaths_in
 from penstock.content.properties import Properties
 from penstock.content.selector import fields
 from penstock.content.selector.fields import Field, SelectableMessage, id_text
-from penstock.core.deaths import DeathRecord, added_headers
+from penstock.core.deaths import SUMMARY_HEADERS, DeathRecord, added_headers
 from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, PropertyOctets, UnreadableContent, keys_in
 from penstock.errors import InvalidField, PreconditionFailed
 from penstock.texts import worded
@@ -191,6 +191,13 @@ class Amqp10Format(MessageFormat):
         except CodecError:
             return None
         return _without_ttl(changed, sections)
+
+    @override
+    def without_deaths(self, content: bytes) -> bytes | None:
+        try:
+            return with_annotations(content, _sections(content), {}, (DEATHS, *SUMMARY_HEADERS))
+        except CodecError:
+            return None
 
     @override
     def death_entries(self, content: bytes) -> list[Entry]:

@@ -49,11 +49,20 @@ class Page:
         return Response(self.body, headers=self.headers)
 
 
+async def absent(request: Request) -> Response:
+    """Return 404, without asking for a login: a browser may still have pages of another version."""
+    return Response("There is no such file of the console.", status_code=404, media_type="text/plain")
+
+
 def routes() -> list[Route]:
-    """Return a route for each file, and / for the first page. Nothing else is ever read from the disk."""
+    """Return a route for each file, / for the first page, and 404 for the rest below /static.
+
+    Nothing else is ever read from the disk.
+    """
     routes = []
     for path in sorted(FILES.rglob("*")):
         if path.suffix in TYPES:
             name = path.relative_to(FILES).as_posix()
             routes.append(Route("/" if name == START else f"/static/{name}", Page(path).answer, methods=["GET"]))
+    routes.append(Route("/static/{path:path}", absent, methods=["GET"]))
     return routes

@@ -39,32 +39,38 @@ export function path(strings, ...names) {
   return strings.reduce((made, text, index) => made + encodeURIComponent(names[index - 1]) + text);
 }
 
-function asked(method, where, body, more) {
-  const headers = { authorization: `Basic ${login}` };
+function asked(method, where, body, { headers: more = {}, ...rest } = {}) {
+  const headers = { authorization: `Basic ${login}`, ...more };
   if (body !== undefined) headers["content-type"] = "application/json";
   return fetch(`/api${where}`, {
     method, headers, credentials: "omit", cache: "no-store",
-    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body), ...more,
+    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body), ...rest,
   });
 }
 
-export async function call(method, where, body) {
+async function answered(method, where, body, headers) {
   let answer;
   try {
-    answer = await asked(method, where, body);
+    answer = await asked(method, where, body, { headers });
   } catch {
     throw new ApiError(0, "the broker does not answer");
   }
   const text = await answer.text();
-  let content = null;
-  try {
-    content = text ? JSON.parse(text) : null;
-  } catch { /* An answer that is no JSON has no reason. */ }
-  if (!answer.ok) throw new ApiError(answer.status, content?.reason ?? `the broker answers ${answer.status}`);
-  return content;
+  if (answer.ok) return text;
+  let reason = `the broker answers ${answer.status}`;
+  try { reason = JSON.parse(text).reason ?? reason; } catch { /* An answer that is no JSON has no reason. */ }
+  throw new ApiError(answer.status, reason);
+}
+
+export async function call(method, where, body, headers) {
+  const text = await answered(method, where, body, headers);
+  try { return text ? JSON.parse(text) : null; } catch { return null; }
 }
 
 export const get = (where) => call("GET", where);
+
+// The text of an answer, for programs that may not change its numbers.
+export const textOf = (where) => answered("GET", where);
 
 // Read server-sent events until `signal`, and connect again after every end. EventSource cannot send a login.
 export async function follow(onEvent, onState, signal) {

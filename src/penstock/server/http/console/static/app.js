@@ -6,6 +6,7 @@ import { clearHead, PAGES, showHead, showState, updateHead } from "./head.js";
 import { live, take } from "./live.js";
 import * as channels from "./pages/channels.js";
 import * as connections from "./pages/connections.js";
+import * as consumers from "./pages/consumers.js";
 import * as cursor from "./pages/cursor.js";
 import * as cursors from "./pages/cursors.js";
 import * as definitions from "./pages/definitions.js";
@@ -15,12 +16,17 @@ import * as limits from "./pages/limits.js";
 import * as overview from "./pages/overview.js";
 import * as queues from "./pages/queues.js";
 import * as policies from "./pages/policies.js";
-import * as queue from "./pages/queue.js";
+import * as queueLimits from "./pages/queue/limits.js";
+import * as messages from "./pages/queue/messages.js";
+import * as state from "./pages/queue/state.js";
 import * as settings from "./pages/settings.js";
 import * as users from "./pages/users.js";
+import * as vhosts from "./pages/vhosts.js";
 
-const MODULES = { flow, overview, queues, exchanges, connections, channels, cursors, users, limits, policies, settings, definitions };
-const DETAILS = { queues: queue, connections, exchanges, cursors: cursor };
+const MODULES = { flow, overview, queues, exchanges, connections, channels, consumers, cursors, users, vhosts, limits, policies, settings, definitions };
+const DETAILS = { queues: state, connections, exchanges, cursors: cursor, users, vhosts };
+// Parts of a queue, by the last name of their address; the first is also without it.
+const PARTS = { state, messages, limits: queueLimits };
 const THEME = "penstock.theme";
 
 const main = document.getElementById("main");
@@ -58,13 +64,13 @@ function show() {
   if (!user) { showLogin(); return; }
   const [key, ...names] = route();
   const found = PAGES.find(([each]) => each === key);
-  const module = names.length && DETAILS[key] ? DETAILS[key] : found ? MODULES[key] : null;
+  const module = names.length && DETAILS[key] ? (key === "queues" && PARTS[names[2]]) || DETAILS[key] : found ? MODULES[key] : null;
   drawHead();
   if (!module) {
     replace(main, h("h1", { tabindex: "-1" }, "There is no such page"));
     return;
   }
-  document.title = `${names.at(-1) ?? found[1]} · Penstock`;
+  document.title = `${names[1] ?? names[0] ?? found[1]} · Penstock`;
   replace(main);
   page = module.open(main, names, user);
   if (live.map) page.update?.(live.map);

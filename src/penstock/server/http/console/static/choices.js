@@ -10,10 +10,10 @@ export function offer(choice, options) {
   if (options.some(([value]) => value === chosen)) choice.value = chosen;
 }
 
-// A choice of virtual hosts: / until the broker has told the others.
-export function vhostChoice() {
-  const choice = select([["/", "/"]]);
-  get("/vhosts").then((found) => offer(choice, found.map((each) => [each.name, each.name]))).catch(() => {});
+// A choice of virtual hosts, `chosen` first until the broker has told the others; `more` are choices before them.
+export function vhostChoice(more = [], chosen = "/") {
+  const choice = select([...more, ...(more.some(([value]) => value === chosen) ? [] : [[chosen, chosen]])], chosen);
+  get("/vhosts?columns=name").then((found) => offer(choice, [...more, ...found.map((each) => [each.name, each.name])])).catch(() => {});
   return choice;
 }
 

@@ -39,6 +39,34 @@ export function refill(element, ...children) {
   if (focused >= 0) at()[focused]?.focus();
 }
 
+// Change only what differs, down to single texts: what is as before stays, with its focus. Links, buttons and fields are
+// replaced whole where they differ, so those with equal markup must do the same.
+export function renew(element, ...children) {
+  const wanted = children.flat(3).filter((child) => child !== null && child !== undefined && child !== false);
+  match(element, wanted.map((child) => (child instanceof Node ? child : document.createTextNode(String(child)))));
+}
+
+function match(parent, wanted) {
+  const before = [...parent.childNodes];
+  wanted.forEach((node, at) => {
+    const old = before[at];
+    if (!old) parent.append(node);
+    else if (old === node || old.isEqualNode(node)) return;
+    else if (isAlike(old, node)) match(old, [...node.childNodes]);
+    else if (old.nodeType === Node.TEXT_NODE && node.nodeType === Node.TEXT_NODE) old.data = node.data;
+    else {
+      const focused = old.contains(document.activeElement);
+      old.replaceWith(node);
+      if (focused) (node.matches?.("a, button") ? node : node.querySelector?.("a, button"))?.focus();
+    }
+  });
+  for (const each of before.slice(wanted.length)) each.remove();
+}
+
+function isAlike(old, node) {
+  return old instanceof Element && !old.matches("a, button, input, select, textarea") && old.cloneNode(false).isEqualNode(node.cloneNode(false));
+}
+
 let fields = 0;
 
 // A control with its label.

@@ -10,9 +10,9 @@ const ENTRIES = [
   { title: "Overview", icon: "overview", pages: [["overview", "Overview"]] },
   { title: "Queues", icon: "queues", pages: [["queues", "Queues"]] },
   { title: "Exchanges", pages: [["exchanges", "Exchanges"]] },
-  { title: "Clients", icon: "clients", pages: [["connections", "Connections"], ["channels", "Channels"]] },
+  { title: "Clients", icon: "clients", pages: [["connections", "Connections"], ["channels", "Channels"], ["consumers", "Consumers"]] },
   { title: "Cursors", pages: [["cursors", "Cursors"]] },
-  { title: "Admin", icon: "menu", narrow: "More", pages: [["users", "Users"], ["limits", "Limits"], ["policies", "Policies"], ["settings", "Settings"], ["definitions", "Definitions"]] },
+  { title: "Admin", icon: "menu", narrow: "More", pages: [["users", "Users"], ["vhosts", "Virtual hosts"], ["limits", "Limits"], ["policies", "Policies"], ["settings", "Settings"], ["definitions", "Definitions"]] },
 ];
 const STATES = { live: "live", lost: "not connected", refused: "without events", new: "connecting" };
 

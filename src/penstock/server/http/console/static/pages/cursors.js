@@ -1,51 +1,62 @@
 // Cursors: how far each reader is behind, whom it holds back, when it asked last, and when it expires.
 
 import { call, path } from "../api.js";
-import { attempt, button, confirm, h, replace } from "../dom.js";
-import { bytes, count, seconds } from "../format.js";
-import { PagedTable } from "../table.js";
-import { link } from "./queues.js";
+import { h, notice } from "../dom.js";
+import { about, bytes, count, plural } from "../format.js";
+import { addressOf, link, vhostTag } from "../parts/cells.js";
+import { sure } from "../parts/danger.js";
+import { List } from "../parts/list.js";
+import { empty, number, title } from "../parts/page.js";
 
-const SHOWN = 5;
+const QUEUES_SHOWN = 2;
 
 export function open(main) {
-  const table = new PagedTable({
-    title: "Cursors", path: "/penstock/cursors",
-    columns: [
-      { title: "Name", key: "name", wide: true, show: (each) => to(each) },
-      { title: "Virtual host", key: "vhost", show: (each) => each.vhost },
-      { title: "Queues", wide: true, show: queuesOf },
-      { title: "Behind", key: "unsettled", number: true, show: (each) => count(each.unsettled) },
-      { title: "Bytes", key: "lag.bytes", number: true, show: (each) => (each.lag ? bytes(each.lag.bytes) : "not counted") },
-      { title: "Oldest", key: "lag.oldest_s", number: true, show: (each) => (each.lag ? seconds(each.lag.oldest_s) : "") },
-      { title: "Holds back", key: "blocks", number: true, show: (each) => (each.blocks ? h("span", { class: "bad-text" }, `${count(each.blocks)} blocked`) : "nobody") },
-      { title: "Asked", key: "asked_s_ago", number: true, show: asked },
-      { title: "Expires", key: "expires_in_s", number: true, show: expires },
-      { title: "", show: (each) => button("Delete", () => remove(each, () => table.load()), { class: "danger", "aria-label": `Delete cursor ${each.name}` }) },
-    ],
+  const sum = h("span", {});
+  const list = new List({
+    title: "Cursors", path: "/penstock/cursors", kind: "cursors", columns: COLUMNS, sort: "blocks", reverse: true,
+    row: (each) => JSON.stringify([each.vhost, each.name]), href: (each) => addressOf.cursor(each.vhost, each.name),
+    nothing: empty("No cursor keeps messages. Spark queries make them:", { command: 'spark.readStream.format("penstock").option("queue", "orders").load()' }),
+    told: (found) => { sum.textContent = `${plural(found.total_count, "cursor")}. A queue keeps what one of its cursors has not settled.`; },
   });
-  replace(main, h("h1", { tabindex: "-1" }, "Cursors"), h("p", { class: "quiet" }, "Positions of readers such as Spark queries. A queue keeps what one of its cursors has not settled. Choose one to see more of it, and to move it."), table.element);
-  return { reload: () => table.load(), leave: () => table.leave() };
+  main.replaceChildren(title("Cursors", { sum }), list.element);
+  return { reload: () => list.load(), leave: () => list.leave() };
 }
 
-const to = (each) => h("a", { href: `#/cursors/${encodeURIComponent(each.vhost)}/${encodeURIComponent(each.name)}` }, each.name);
+const COLUMNS = [
+  { title: "Name", key: "name", kind: "name", fixed: true, show: (each) => [link(addressOf.cursor(each.vhost, each.name), each.name), vhostTag(each.vhost)] },
+  { title: "Holds back", key: "blocks", kind: "st", high: true, fixed: true, show: holdsBack },
+  { title: "Queues", kind: "wide", show: queuesOf },
+  { title: "Behind", key: "unsettled", kind: "n", label: "behind", show: (each) => number(each.unsettled) },
+  { title: "Bytes", key: "lag.bytes", kind: "n wide", show: (each) => number(each.lag?.bytes ?? null, bytes) },
+  { title: "Oldest", key: "lag.oldest_s", kind: "n", label: "oldest", show: (each) => number(each.lag?.oldest_s ?? null, about) },
+  { title: "Asked", key: "asked_s_ago", kind: "n wide", show: asked },
+  { title: "Expires", key: "expires_in_s", kind: "n wide spare", show: expires },
+];
+
+export function holdsBack(each) {
+  return each.blocks ? h("span", { class: "red" }, plural(each.blocks, "producer")) : h("span", { class: "quiet" }, "nobody");
+}
 
 export function asked(each) {
-  return each.asked_s_ago === null ? "not since the start" : `${seconds(each.asked_s_ago)} ago`;
+  return each.asked_s_ago === null ? h("span", { class: "quiet" }, "not since the start") : `${about(each.asked_s_ago)} ago`;
 }
 
 export function expires(each) {
-  if (each.expires_in_s === null) return "never";
-  return each.idle_s === null ? "not while it is read" : `in ${seconds(each.expires_in_s)}`;
+  if (each.expires_in_s === null) return h("span", { class: "quiet" }, "never");
+  return each.idle_s === null ? h("span", { class: "quiet" }, "not while it is read") : `in ${about(each.expires_in_s)}`;
 }
 
 function queuesOf(each) {
-  const names = each.queues.slice(0, SHOWN).map((view) => h("div", {}, link(each.vhost, view.queue), view.holds_back ? h("span", { class: "bad-text" }, " holds it back") : null));
-  const more = each.queues.length - SHOWN + each.more_queues;
-  return [names, more > 0 ? h("div", { class: "quiet" }, `and ${count(more)} more`) : null];
+  const names = each.queues.slice(0, QUEUES_SHOWN).map((view, at) => [at ? ", " : null, link(addressOf.queue(each.vhost, view.queue), view.queue), view.holds_back ? h("span", { class: "red" }, " holds back") : null]);
+  const more = each.queues.length - names.length + each.more_queues;
+  return [names, more > 0 ? h("span", { class: "quiet" }, ` and ${count(more)} more`) : null];
 }
 
-export async function remove(each, done) {
-  if (!await confirm(`Delete cursor ${each.name}? Its reader gets an error, and the queues no longer keep anything for it.`, "Delete")) return;
-  if (await attempt(async () => { await call("DELETE", path`/penstock/cursors/${each.vhost}/${each.name}`); return true; }, "Deleted.")) done();
+export function remove(each, done) {
+  const behind = each.unsettled ? `${plural(each.unsettled, "message")} that it has not read ${each.unsettled === 1 ? "is" : "are"} no longer kept for it.` : "It has read everything.";
+  sure(`Delete cursor ${each.name}`, `${behind} Its reader gets an error at its next request.`, "Delete", async () => {
+    await call("DELETE", path`/penstock/cursors/${each.vhost}/${each.name}`);
+    notice(`Cursor ${each.name} is deleted.`);
+    done();
+  });
 }

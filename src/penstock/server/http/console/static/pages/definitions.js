@@ -1,82 +1,244 @@
-// Definitions: all declarations, users and policies as one file, down and up.
+// Definitions: a file is tried as soon as it is chosen, and imported when a person has seen what that does.
 
-import { call, get, may } from "../api.js";
-import { attempt, button, field, h, replace } from "../dom.js";
-import { count, plural } from "../format.js";
+import { call, get, may, path, textOf } from "../api.js";
+import { attempt, button, h, notice, replace, select } from "../dom.js";
+import { bytes, count, plural, seconds, sentence } from "../format.js";
+import { icon } from "../icons.js";
+import { object, parts } from "../json.js";
+import { form } from "../parts/dialogs.js";
+import { Chips, reason, title } from "../parts/page.js";
+import { brokenAt, only, origin } from "./definitions/file.js";
+import { save } from "./queue/source.js";
 
-const ROWS = 500;
-// The order in which outcomes are shown: what needs a decision first.
-const OUTCOMES = ["refused", "skipped", "changed", "created"];
+const ROWS = 200;
+const EVERY_MS = 500;
+const VERDICTS = [["refused", "Refused", "red"], ["without effect", "Without effect", "amber"], ["changed", "Changed", ""], ["created", "Created", ""], ["as it is", "As it is", ""]];
+const TONES = { refused: "red", skipped: "red", "without effect": "amber", created: "good" };
+const KINDS = { vhosts: "virtual host", topic_permissions: "topic permission", global_parameters: "global parameter", policies: "policy", operator_policies: "operator policy" };
+const USERS = ["users", "permissions", "topic_permissions"];
 
 export function open(main, names, user) {
+  const sum = "Virtual hosts, users, policies, queues, exchanges and bindings, in RabbitMQ's format. No messages.";
   if (!may(user, "administrator")) {
-    replace(main, h("h1", { tabindex: "-1" }, "Definitions"), h("p", {}, "Definitions are for administrators."));
+    replace(main, title("Definitions", { up: [["Admin", "#/users"]], sum }), h("section", { class: "card" }, h("p", {}, "Definitions need the tag administrator.")));
     return {};
   }
-  const shown = h("div", { "aria-live": "polite" });
-  const down = () => attempt(async () => {
-    const found = await get("/definitions");
-    const url = URL.createObjectURL(new Blob([JSON.stringify(found, null, 2)], { type: "application/json" }));
-    h("a", { href: url, download: `penstock-definitions-${new Date().toISOString().slice(0, 10)}.json` }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 60000);
-    replace(shown, h("p", {}, counted(Object.fromEntries(Object.entries(found).filter(([, list]) => Array.isArray(list)).map(([kind, list]) => [kind, list.length])))));
-  });
-  const file = h("input", { type: "file", accept: ".json,application/json" });
-  const refused = h("input", { type: "checkbox" }), streams = h("input", { type: "checkbox" });
-  const up = (dry) => async () => {
-    const chosen = file.files[0];
-    if (!chosen) { replace(shown, h("p", { class: "bad-text" }, "Choose a file first.")); return; }
-    const query = new URLSearchParams({ dry_run: dry, skip_refused: refused.checked, streams_as_queues: streams.checked });
-    try {
-      const answer = await call("POST", `/definitions?${query}`, await chosen.text());
-      replace(shown, dry ? tried(answer) : imported(answer));
-    } catch (error) {
-      replace(shown, h("h2", {}, "Refused"), h("p", { class: "bad-text" }, error.message));
+  return new DefinitionsPage(main, sum);
+}
+
+class DefinitionsPage {
+  constructor(main, sum) {
+    Object.assign(this, { main, file: null, text: "", answer: null, left: false });
+    this.picker = h("input", { type: "file", class: "vh", accept: ".json,application/json", "aria-label": "File", tabindex: -1, onchange: () => this.take(this.picker.files[0]) });
+    this.vhost = select([["", "nowhere: they are refused"]]);
+    this.streams = h("input", { type: "checkbox", onchange: () => { if (this.file) this.dryRun(); } });
+    this.vhost.addEventListener("change", () => { if (this.file) this.dryRun(); });
+    this.bar = h("section", { class: "card filebar", "aria-label": "File" });
+    this.verdict = h("div", { "aria-live": "polite" });
+    this.chips = new Chips("Which entries", "all", () => this.showRows());
+    this.rows = h("div", {});
+    replace(main, title("Definitions", { up: [["Admin", "#/users"]], sum, actions: [button("Export…", () => this.export())] }), this.picker, this.bar, this.verdict, h("div", { class: "pad" }, this.chips.element), this.rows);
+    this.over = (event) => { event.preventDefault(); main.classList.toggle("dropping", event.type === "dragover"); };
+    this.drop = (event) => { this.over(event); this.take(event.dataTransfer.files[0]); };
+    for (const kind of ["dragover", "dragleave"]) main.addEventListener(kind, this.over);
+    main.addEventListener("drop", this.drop);
+    this.showBar();
+    get("/vhosts?columns=name").then((found) => { this.names = found.map((each) => each.name); this.vhost.append(...this.names.map((name) => h("option", { value: name }, `into ${name}`))); }, () => {});
+  }
+
+  // What is chosen, and how it is read.
+  showBar() {
+    const pick = () => { this.picker.value = ""; this.picker.click(); };
+    const options = h("div", { class: "options" }, h("label", {}, h("span", {}, "Entries without a virtual host go "), this.vhost), h("label", { class: "check" }, this.streams, "Streams as durable queues"));
+    const focused = this.bar.contains(document.activeElement);
+    if (!this.file) {
+      replace(this.bar, icon("file"), h("div", { class: "about" }, h("b", {}, "Choose a file, or drop it here"), h("p", { class: "quiet" }, "It is tried first, and nothing is changed.")), h("div", { class: "actions" }, button("Choose a file…", pick, { class: "main" })), options);
+      return;
     }
-  };
-  replace(main, h("h1", { tabindex: "-1" }, "Definitions"),
-    h("p", {}, "Virtual hosts, users, permissions, policies, queues, exchanges and bindings, in RabbitMQ's format. Messages are not part of it. Passwords are in it as hashes."),
-    h("section", { class: "card" }, h("h2", {}, "Down"), button("Download", down, { class: "main" })),
-    h("section", { class: "card" }, h("h2", {}, "Up"), field("File", file), field("Skip refused entries", refused, "and what cannot be made without them"), field("Streams as queues", streams, "durable queues, without offsets"),
-      h("div", { class: "row" }, button("Try", up(true)), button("Import", up(false), { class: "danger" })),
-      h("p", { class: "quiet" }, "What is there already stays, and an entry that differs from it is refused. A refused entry refuses the whole file, and nothing is changed, unless refused entries are skipped.")), shown);
-  return {};
+    const { answer } = this;
+    const entries = answer ? Object.values(answer.counts).reduce((sum, each) => sum + each, 0) : null;
+    const from = origin(this.text);
+    replace(this.bar, icon("file"), h("div", { class: "about" }, h("b", {}, this.file.name), h("p", { class: "quiet" }, `${bytes(this.file.size)}${from ? `, from ${from}` : ""}. ${entries === null ? "" : `${plural(entries, "entry", "entries")}, read in ${this.took < 1 ? `${Math.ceil(this.took * 1000)}\u00a0ms` : seconds(this.took)}. `}${this.imported ? "" : "Nothing was changed."}`)),
+      h("div", { class: "actions" }, button("Other file…", pick), button("Dry run again", () => this.dryRun())), options);
+    if (focused) this.bar.querySelector("button")?.focus();
+  }
+
+  async take(file) {
+    if (!file) return;
+    Object.assign(this, { file, answer: null, text: await file.text() });
+    await this.dryRun();
+  }
+
+  address(more) {
+    const into = this.vhost.value;
+    return `${into ? path`/definitions/${into}` : "/definitions"}?${new URLSearchParams({ streams_as_queues: this.streams.checked, ...more })}`;
+  }
+
+  async dryRun() {
+    Object.assign(this, { answer: null, imported: false });
+    const begun = performance.now();
+    replace(this.verdict, h("p", { class: "quiet" }, "The file is being read."));
+    try {
+      const answer = await call("POST", this.address({ dry_run: true }), this.text);
+      if (this.left) return;
+      Object.assign(this, { answer, took: (performance.now() - begun) / 1000, entries: answer.differences });
+      replace(this.verdict, this.told(answer), notes([...answer.overflow, ...answer.notes]));
+    } catch (error) {
+      if (this.left) return;
+      this.entries = [];
+      replace(this.verdict, this.broken(error));
+    }
+    this.showBar();
+    this.showChips();
+  }
+
+  broken(error) {
+    const found = brokenAt(this.text, error.message);
+    return reason([h("b", {}, "This file cannot be read. "), sentence(error.message)],
+      found ? h("span", { class: "excerpt mono" }, h("span", { class: "quiet" }, `${count(found[0])}  `), found[1], h("mark", {}, found[2] || " "), found[3]) : null);
+  }
+
+  told(answer) {
+    const { counts } = answer;
+    const others = counts.created + counts.changed + counts["without effect"];
+    const act = (text, options, attributes) => button(text, () => this.import(options), attributes);
+    if (counts.refused) {
+      const rest = others + counts["as it is"];
+      return reason([h("b", {}, `${plural(counts.refused, "entry is", "entries are")} refused,`), " so this file is not imported as it is."],
+        h("span", { id: "no-import" }, rest ? `Mend ${counts.refused === 1 ? "it" : "them"}, or import the other ${count(rest)}. What is left out is listed afterwards, to be kept as a file.` : "There is nothing else in the file."),
+        [act("Import all", {}, { disabled: true, "aria-describedby": "no-import" }), rest ? act(`Import ${count(rest)} without ${counts.refused === 1 ? "it" : "them"}`, { skip_refused: true }, { class: "main" }) : null].filter(Boolean));
+    }
+    if (!others) return reason(h("b", {}, "Everything in this file is there already."), "An import would change nothing.", [], "calm");
+    const kept = counts["without effect"] ? `${plural(counts["without effect"], "entry has", "entries have")} keys without effect here; they are kept, and exported again.` : "Nothing is refused.";
+    return reason([h("b", {}, "This file can be imported. "), `${listed([[counts.created + counts["without effect"], "created"], [counts.changed, "changed"], [counts["as it is"], "as it is"]])}.`], kept,
+      [act(`Import all ${count(others + counts["as it is"])}`, {}, { class: "main" })], counts["without effect"] ? "amber" : "calm");
+  }
+
+  showChips() {
+    const { answer } = this;
+    this.chips.chosen = "all";
+    this.chips.show(answer ? [["all", "All", Object.values(answer.counts).reduce((sum, each) => sum + each, 0)], ...VERDICTS.filter(([verdict]) => answer.counts[verdict]).map(([verdict, text, tone]) => [verdict, text, answer.counts[verdict], tone])] : []);
+    this.showRows();
+  }
+
+  showRows(most = ROWS) {
+    const { chosen } = this.chips;
+    if (chosen === "as it is") {
+      replace(this.rows, h("section", { class: "card" }, h("p", {}, `${counted(this.answer.unchanged)}: they are there as the file has them.`)));
+      return;
+    }
+    const found = this.entries.filter((each) => chosen === "all" || each.verdict === chosen);
+    const kept = chosen === "all" && this.answer ? this.answer.counts["as it is"] : 0;
+    replace(this.rows, found.length ? h("div", { class: "card flush" }, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "List of entries" }, entries(found.slice(0, most))),
+      found.length > most || kept ? h("div", { class: "foot" }, h("span", {}, [found.length > most ? `${count(found.length - most)} more` : "", kept ? `${plural(kept, "entry is as it is", "entries are as they are")}` : ""].filter(Boolean).join("; ")), found.length > most ? button("Show all", () => this.showRows(Infinity), { class: "small" }) : null) : null) : null);
+  }
+
+  async import(options) {
+    const begun = await attempt(() => call("POST", this.address({ job: true, ...options }), this.text));
+    if (!begun) return;
+    let job = begun;
+    while (!this.left && job.ended_at === null) {
+      this.showProgress(job);
+      await new Promise((done) => setTimeout(done, EVERY_MS));
+      job = await get(path`/penstock/jobs/${job.id}`).catch(() => job);
+    }
+    if (!this.left) this.ended(job, Boolean(options.skip_refused));
+  }
+
+  showProgress(job) {
+    const stop = () => attempt(() => call("DELETE", path`/penstock/jobs/${job.id}`));
+    const text = `${count(job.done)}${job.all === null ? "" : ` of ${plural(job.all, job.unit === "entries" ? "entry" : "unit", "entries")}`}${job.phase ? `, ${job.phase}` : ""}${job.reason ? `: ${job.reason}` : ""}`;
+    const shown = this.verdict.querySelector(".task");
+    if (shown) {
+      Object.assign(shown.querySelector("progress"), { max: job.all ?? 1, value: job.all ? job.done : 0 });
+      replace(shown.querySelector(".far"), text);
+    } else {
+      replace(this.verdict, h("section", { class: "task", "aria-label": "Import" }, h("progress", { max: job.all ?? 1, value: job.all ? job.done : null, "aria-label": "Import" }), h("p", {}, h("b", {}, "Import "), h("span", { class: "far" }, text)), button("Stop", stop, { class: "small" })));
+    }
+  }
+
+  ended(job, skipping) {
+    if (job.error) {
+      replace(this.verdict, reason([h("b", {}, job.state === "cancelled" ? "The import was stopped. " : "The import was refused. "), sentence(job.error)], null, [button("Dry run again", () => this.dryRun())]));
+      return;
+    }
+    const { result } = job;
+    this.imported = true;
+    const refused = this.answer.differences.filter((each) => each.verdict === "refused");
+    const skipped = !skipping ? [] : result.more?.skipped ? refused : result.skipped;
+    const sums = [[total(result.made), "created"], [total(result.changed), "changed"], [skipped.length, "left out"]];
+    const keep = () => save(`left-out-of-${this.file.name}`, [only(this.text, skipped)], "application/json");
+    replace(this.verdict, reason([h("b", {}, "Imported. "), sums.some(([sum]) => sum) ? `${listed(sums)}.` : "Everything was there already."], [counted(result.made) ? `Created: ${counted(result.made)}.` : null, skipped.length ? "What was left out is below. As a file, it can be mended and imported." : null].filter(Boolean),
+      skipped.length ? [button("Download what was left out", keep, { class: "main" })] : [], skipped.length ? "amber" : "calm"), notes([...(result.overflow ?? []), ...(result.notes ?? [])]));
+    Object.assign(this, { entries: skipped.map((each) => ({ ...each, verdict: "skipped" })) });
+    this.showBar();
+    this.chips.chosen = "all";
+    this.chips.show([]);
+    this.answer = { ...this.answer, counts: {} };
+    this.showRows();
+  }
+
+  export() {
+    const vhost = select([["", "All virtual hosts"], ...(this.names ?? []).map((name) => [name, name])]);
+    const users = h("input", { type: "checkbox", checked: true }), rabbit = h("input", { type: "checkbox" });
+    vhost.addEventListener("change", () => { users.disabled = Boolean(vhost.value); });
+    form("Export definitions", [h("p", {}, "Everything that was declared and set, with passwords as hashes. Treat the file as a secret."),
+      h("div", { class: "stack" }, h("label", { class: "field" }, h("span", {}, "Of"), vhost), h("label", { class: "check" }, users, "With users and permissions"), h("label", { class: "check" }, rabbit, "For RabbitMQ: without what it refuses"))],
+    "Export", async () => {
+      const text = await textOf(`${vhost.value ? path`/definitions/${vhost.value}` : "/definitions"}${rabbit.checked ? "?for=rabbitmq" : ""}`);
+      const members = parts(text).filter(([name]) => users.checked || !USERS.includes(name));
+      const made = object(members.map(([name, value]) => [name, value]));
+      const name = `penstock-definitions${vhost.value ? `-${vhost.value.replace(/[^\w.-]+/g, "_")}` : ""}-${new Date().toISOString().slice(0, 10)}.json`;
+      save(name, [JSON.parse(made) && lined(made)], "application/json");
+      notice(`Exported ${counted(Object.fromEntries(members.filter(([, value]) => value.startsWith("[")).map(([section, value]) => [section, parts(value).length]))) || "nothing"}.`);
+    });
+  }
+
+  leave() {
+    this.left = true;
+    this.main.classList.remove("dropping");
+    for (const kind of ["dragover", "dragleave"]) this.main.removeEventListener(kind, this.over);
+    this.main.removeEventListener("drop", this.drop);
+  }
 }
 
-function tried(answer) {
-  const sums = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, answer.differences.filter((each) => each.change === outcome).length]));
-  const unchanged = Object.values(answer.unchanged).reduce((sum, more) => sum + more, 0);
-  const rest = `${count(sums.created)} to be created, ${count(sums.changed)} to be changed, ${count(unchanged)} unchanged${sums.skipped ? `, ${count(sums.skipped)} to be skipped` : ""}`;
-  return [h("h2", {}, "What an import would do"),
-    sums.refused ? h("p", { class: "bad-text" }, `It cannot be imported: ${plural(sums.refused, "entry is", "entries are")} refused, and nothing would be changed.`) : h("p", { class: "good-text" }, `It can be imported: ${rest}.`),
-    sums.refused ? h("p", {}, `The others: ${rest}. They are imported if refused entries are skipped.`) : null, entries(answer.differences), notes(answer.notes)];
-}
-
-function imported(answer) {
-  const skipped = {};
-  for (const each of answer.skipped) skipped[each.kind] = (skipped[each.kind] ?? 0) + 1;
-  const parts = [["created", answer.made], ["changed", answer.changed], ["skipped", skipped]].filter(([, sums]) => Object.values(sums).some(Boolean));
-  return [h("h2", {}, "Imported"), h("p", {}, parts.map(([word, sums]) => `${counted(sums)} ${word}`).join("; ") || "Everything was there already.", parts.length ? "." : ""), entries(answer.skipped), notes(answer.notes)];
+// A file that people read and compare: an entry a line.
+function lined(text) {
+  const section = ([name, value]) => `${JSON.stringify(name)}: ${value.startsWith("[") && value !== "[]" ? `[\n    ${parts(value).map(([, entry]) => entry).join(",\n    ")}\n  ]` : value}`;
+  return `{\n  ${parts(text).map(section).join(",\n  ")}\n}\n`;
 }
 
 function entries(list) {
-  if (!list.length) return null;
-  const sorted = [...list].sort((one, other) => OUTCOMES.indexOf(one.change) - OUTCOMES.indexOf(other.change) || one.line - other.line);
-  const cell = (title, text, more) => h("td", { "data-label": title, ...more }, text);
-  return [h("div", { class: "scroll" }, h("table", { class: "wide", "aria-label": "Entries" }, h("thead", {}, h("tr", {}, ["Line", "Entry", "Outcome", "Why"].map((title) => h("th", { scope: "col", class: title === "Line" ? "number" : null }, title)))),
-    h("tbody", {}, sorted.slice(0, ROWS).map((each) => h("tr", {}, cell("Line", each.line, { class: "number" }), cell("Entry", each.subject, { class: "name" }), cell("Outcome", each.change, { class: each.change === "refused" ? "bad-text" : null }), cell("Why", why(each), { class: "name" })))))),
-    list.length > ROWS ? h("p", { class: "quiet" }, `${count(list.length - ROWS)} more are not shown; the command penstock definitions import --dry-run tells all.`) : null];
+  const heads = [["What happens", "ch"], ["Line", "n ln"], ["Kind", "kd"], ["Name", "nm"], ["Virtual host", "vh2"], ["Why", "rs"]];
+  const none = () => h("span", { class: "zero" }, "–");
+  return h("table", { class: "list dry", "aria-label": "Entries" }, h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))),
+    h("tbody", {}, list.map((each) => h("tr", {}, h("td", { class: `ch ${TONES[each.verdict] ?? ""}` }, each.verdict === "skipped" ? "left out" : each.verdict), h("td", { class: "n ln quiet" }, each.line ? count(each.line) : none()), h("td", { class: "kd" }, kindOf(each.kind)),
+      h("td", { class: "nm mono" }, each.name ?? each.subject), h("td", { class: "vh2" }, each.vhost ?? none()), h("td", { class: "rs wrap" }, why(each))))));
 }
 
 function why(each) {
   const details = (each.details ?? []).map((detail) => (detail.from ? `${detail.key} from ${detail.from} to ${detail.to}` : detail.key));
-  return [each.reason, details.join(", "), each.note].filter(Boolean).join("; ");
+  const text = [each.reason, details.join(", "), each.note].filter(Boolean).join("; ");
+  return text ? sentence(text) : "";
 }
 
 function notes(list) {
-  return list.length ? h("ul", {}, list.map((note) => h("li", {}, note))) : null;
+  return list.length ? h("section", { class: "card" }, h("h2", {}, "Worth knowing"), h("ul", { class: "notes" }, list.map((note) => h("li", {}, note)))) : null;
+}
+
+function kindOf(section, many = false) {
+  const one = KINDS[section] ?? section.replace(/_/g, " ").replace(/s$/, "");
+  return many ? one.replace(/y$/, "ie").concat("s") : one;
+}
+
+function total(sums) {
+  return Object.values(sums).reduce((sum, each) => sum + each, 0);
+}
+
+function listed(sums) {
+  return sums.filter(([sum]) => sum).map(([sum, word]) => `${count(sum)} ${word}`).join(", ");
 }
 
 function counted(sums) {
-  return Object.entries(sums).filter(([, sum]) => sum).map(([kind, sum]) => plural(sum, kind.replace(/_/g, " ").replace(/ies$/, "y").replace(/s$/, ""), kind.replace(/_/g, " "))).join(", ") || "nothing";
+  return Object.entries(sums).filter(([, sum]) => sum).map(([kind, sum]) => `${count(sum)} ${kindOf(kind, sum !== 1)}`).join(", ");
 }

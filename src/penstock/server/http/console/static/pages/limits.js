@@ -1,63 +1,43 @@
-// Limits of users and of virtual hosts: what is set, what is used of it, set and clear.
+// Limits of users and of virtual hosts with what is used, and those of the whole broker.
 
-import { call, get, path } from "../api.js";
+import { get, may } from "../api.js";
 import { vhostChoice } from "../choices.js";
-import { attempt, button, confirm, field, h, input, refill, replace, select } from "../dom.js";
-import { count } from "../format.js";
-import { AGAIN_MS, grid } from "../table.js";
+import { button, h, input, refill, replace } from "../dom.js";
+import { addressOf, link } from "../parts/cells.js";
+import { table } from "../parts/list.js";
+import { card, empty, skeleton, title } from "../parts/page.js";
+import { Polled } from "../parts/polled.js";
+import { readOnly } from "./admin/access.js";
+import { COLUMNS, KINDS, limitCells, setLimit } from "./admin/limits.js";
+import { shownValue } from "./settings.js";
 
-const KINDS = [
-  { of: "user", title: "Users", what: "User", where: "/user-limits", limits: ["max-connections", "max-channels"], choice: () => input({ required: true }) },
-  { of: "vhost", title: "Virtual hosts", what: "Virtual host", where: "/vhost-limits", limits: ["max-connections", "max-queues"], choice: vhostChoice },
+const EVERY_MS = 10000;
+const LISTS = [
+  { of: "user", title: "Users", none: "No user has a limit.", command: "penstock limits set user NAME max-connections=10", choice: () => input({ name: "user", required: true, autofocus: true }) },
+  { of: "vhost", title: "Virtual hosts", none: "No virtual host has a limit.", command: "penstock limits set vhost NAME max-queues=100", choice: vhostChoice },
 ];
+// Settings at the start that are limits for all.
+const OF_ALL = ["connections-max", "connections-address-max", "channel-max", "frame-max", "message-bytes-max", "handshakes-max", "login-rate-max", "login-rate-address-max"];
 
-export function open(main) {
-  const page = { left: false, timer: null };
-  const said = h("p", { class: "bad-text", role: "alert" });
-  const lists = KINDS.map(() => h("div", {}));
-  const load = async () => {
-    clearTimeout(page.timer);
-    try {
-      const found = await Promise.all(KINDS.map((kind) => get(kind.where)));
-      if (page.left) return;
-      said.textContent = "";
-      KINDS.forEach((kind, at) => refill(lists[at], table(kind, found[at], load)));
-    } catch (error) {
-      said.textContent = error.message;
-    }
-    if (!page.left) page.timer = setTimeout(load, AGAIN_MS);
-  };
-  replace(main, h("h1", { tabindex: "-1" }, "Limits"),
-    h("p", { class: "quiet" }, "What is not limited is not listed. 0 permits none. A limit that is lowered closes nothing: it counts for what is opened next."), said,
-    KINDS.map((kind, at) => [h("h2", {}, kind.title), lists[at], setting(kind, load)]));
-  load();
-  return { reload: load, leave: () => { page.left = true; clearTimeout(page.timer); } };
+export function open(main, names, user) {
+  const changes = may(user, "administrator");
+  const failed = h("p", { role: "alert" }), body = h("div", {}, skeleton(240));
+  const polled = new Polled({
+    every: EVERY_MS, failed, load: () => Promise.all([...LISTS.map(({ of }) => get(KINDS[of].where)), get("/penstock/settings/catalogue").catch(() => ({ start: [] }))]),
+    show: (found) => refill(body, LISTS.map((each, at) => listOf(each, found[at], changes ? () => polled.load() : null)), ofAll(found.at(-1).start)),
+  });
+  replace(main, title("Limits", { sum: "A limit that is lowered closes nothing: it counts for what is opened next." }), failed, body, changes ? null : readOnly("To set limits", "administrator"));
+  polled.load();
+  return { reload: () => polled.load(), leave: () => polled.leave() };
 }
 
-function table(kind, list, load) {
-  const rows = list.flatMap((each) => Object.entries(each.value).map(([limit, value]) => {
-    const name = each[kind.of], what = `${limit} of ${kind.what.toLowerCase()} ${name}`;
-    const clear = async () => {
-      if (await confirm(`Clear ${what}? Nothing limits it then.`, "Clear")) await attempt(() => call("DELETE", kind.where + path`/${name}/${limit}`), "Cleared.");
-      load();
-    };
-    return [name, limit, count(value), usedOf(each.penstock?.used[limit], value), button("Clear", clear, { class: "danger", "aria-label": `Clear ${what}` })];
-  }));
-  return grid(kind.title, [kind.what, "Limit", "Most", "Used now", ""], rows);
+function listOf({ of, title: name, none, command, choice }, list, done) {
+  const rows = list.flatMap((each) => Object.entries(each.value).map(([limit, value]) => [link(addressOf[of](each[of]), each[of]), ...limitCells(of, each[of], limit, value, each.penstock?.used[limit], done)]));
+  return card(name, table(name, [{ title: of === "user" ? "User" : "Virtual host", kind: "name" }, { ...COLUMNS[0], kind: "more" }, ...COLUMNS.slice(1)], rows, empty(none, { command })),
+    { flush: true, number: rows.length, end: done ? button("Set…", () => setLimit(of, null, done, null, null, choice()), { class: "small", "aria-label": `Set… a limit of a ${KINDS[of].noun}` }) : null });
 }
 
-// Those without the tag monitoring are not told what others use.
-function usedOf(used, most) {
-  if (used === undefined) return h("span", { class: "quiet" }, "not shown");
-  return used < most ? count(used) : h("span", { class: "bad-text" }, `${count(used)}, at the limit`);
-}
-
-function setting(kind, load) {
-  const name = kind.choice(), limit = select(kind.limits.map((each) => [each, each])), value = input({ required: true, inputmode: "numeric", pattern: "[0-9]{1,10}" });
-  const act = (event) => {
-    event.preventDefault();
-    attempt(() => call("PUT", kind.where + path`/${name.value}/${limit.value}`, { value: Number(value.value) }), "Set.").then(load);
-  };
-  return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, `Set a limit of a ${kind.what.toLowerCase()}`),
-    h("div", { class: "row" }, field(kind.what, name), field("Limit", limit), field("Most", value), h("button", { type: "submit", class: "main" }, "Set"))));
+function ofAll(start) {
+  const rows = start.filter((row) => OF_ALL.includes(row.setting)).map((row) => [row.setting, row.value === 0 || row.value === null ? h("span", { class: "quiet" }, "no limit") : shownValue(row), row.from === "default" ? h("span", { class: "quiet" }, "default") : row.from, row.takes_effect]);
+  return rows.length ? card("Everybody", table("Limits of everybody", [{ title: "Setting at the start", kind: "name" }, { title: "Most", kind: "n" }, { title: "From", kind: "more" }, { title: "A change needs a", kind: "wide" }], rows), { flush: true }) : null;
 }

@@ -1,47 +1,72 @@
-// Policies and operator policies: the lists, set and clear.
+// Policies and operator policies: the lists, and a dialog whose keys are chosen from those that there are.
 
 import { call, get, may, path } from "../api.js";
-import { vhostChoice } from "../choices.js";
-import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
+import { button, h, notice, refill, replace } from "../dom.js";
+import { plural } from "../format.js";
+import { icon } from "../icons.js";
+import { vhostTag } from "../parts/cells.js";
+import { sure } from "../parts/danger.js";
+import { table } from "../parts/list.js";
+import { card, empty, skeleton, title } from "../parts/page.js";
+import { Polled } from "../parts/polled.js";
+import { readOnly } from "./admin/access.js";
+import { policyForm } from "./admin/policy.js";
 
-const KINDS = [["policies", "Policies"], ["operator-policies", "Operator policies"]];
+const EVERY_MS = 10000;
+export const KINDS = [
+  { key: "policies", title: "Policies", noun: "policy", tag: "policymaker", none: "No policy is set.", command: "penstock policies set short '^celery' max-length=1000" },
+  { key: "operator-policies", title: "Operator policies", noun: "operator policy", tag: "administrator", none: "No operator policy is set. It can only lower a limit.", command: "penstock operator-policies set cap '.*' max-length=100000" },
+];
 
 export function open(main, names, user) {
-  const page = { left: false }, changes = may(user, "policymaker");
-  const lists = h("div", {});
-  const vhost = vhostChoice();
-  const load = async () => {
-    try {
-      const found = await Promise.all(KINDS.map(([kind]) => get(`/${kind}`)));
-      if (!page.left) replace(lists, KINDS.map(([kind, title], at) => [h("h2", {}, title), table(kind, title, found[at], changes ? load : null)]));
-    } catch (error) {
-      if (!page.left) replace(lists, h("p", { class: "bad-text" }, error.message));
-    }
-  };
-  replace(main, h("h1", { tabindex: "-1" }, "Policies"), h("p", { class: "quiet" }, "Policies are stronger than settings by pattern; an operator policy can only lower a limit."), lists, changes ? setting(vhost, load) : h("p", { class: "quiet" }, "Policies are set with the tag policymaker."));
-  load();
-  return { reload: load, leave: () => { page.left = true; } };
+  return new PoliciesPage(main, user);
 }
 
-function table(kind, title, list, load) {
-  const clear = async (each) => {
-    if (await confirm(`Clear policy ${each.name}?`, "Clear")) await attempt(() => call("DELETE", `/${kind}` + path`/${each.vhost}/${each.name}`), "Cleared.");
-    load();
-  };
-  return h("div", { class: "scroll" }, h("table", { "aria-label": title }, h("thead", {}, h("tr", {}, ["Name", "Virtual host", "Pattern", "Applies to", "Priority", "Definition", ""].map((head) => h("th", { scope: "col" }, head)))),
-    h("tbody", {}, list.length ? list.map((each) => h("tr", {}, h("td", { class: "name" }, each.name), h("td", {}, each.vhost), h("td", { class: "name" }, h("code", {}, each.pattern)), h("td", {}, each["apply-to"]), h("td", { class: "number" }, each.priority),
-      h("td", { class: "name" }, JSON.stringify(each.definition)), h("td", {}, load ? button("Clear", () => clear(each), { class: "danger", "aria-label": `Clear policy ${each.name}` }) : null))) : h("tr", {}, h("td", { colspan: 7 }, "None.")))));
-}
+class PoliciesPage {
+  constructor(main, user) {
+    this.user = user;
+    this.failed = h("p", { role: "alert" });
+    this.body = h("div", {}, skeleton(240));
+    this.sum = h("span", {});
+    const changes = may(user, "policymaker");
+    replace(main, title("Policies", { sum: this.sum, actions: changes ? [h("button", { type: "button", class: "main", onclick: () => this.edit(KINDS[0], null) }, icon("plus"), "New policy")] : [] }), this.failed, this.body, changes ? null : readOnly("To set policies", "policymaker"));
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => Promise.all([...KINDS.map(({ key }) => get(`/${key}`)), this.keys ?? get("/penstock/policy-keys")]), show: (found) => this.show(found) });
+    this.polled.load();
+  }
 
-function setting(vhost, load) {
-  const kind = select(KINDS.map(([key, title]) => [key, title])), name = input({ required: true }), pattern = input({ required: true, value: ".*" });
-  const to = select(["queues", "exchanges", "all", "classic_queues", "quorum_queues"].map((each) => [each, each])), priority = input({ value: "0", inputmode: "numeric", pattern: "-?[0-9]+" });
-  const definition = h("textarea", { rows: 3 });
-  definition.value = '{"max-length": 1000}';
-  const act = (event) => {
-    event.preventDefault();
-    attempt(() => call("PUT", `/${kind.value}` + path`/${vhost.value}/${name.value}`, { pattern: pattern.value, definition: JSON.parse(definition.value), priority: Number(priority.value), "apply-to": to.value }), "Set.").then(load);
-  };
-  return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Set a policy"), h("div", { class: "row" }, field("Kind", kind), field("Name", name), field("Virtual host", vhost), field("Pattern", pattern), field("Applies to", to), field("Priority", priority)),
-    field("Definition (JSON)", definition), h("button", { type: "submit", class: "main" }, "Set")));
+  reload() { this.polled.load(); }
+
+  leave() { this.polled.leave(); }
+
+  show([policies, operators, keys]) {
+    this.keys = keys;
+    this.effects = new Map(keys.keys.map((each) => [each.key, each.effect]));
+    this.sum.textContent = `${plural(policies.length, "policy", "policies")}. They are stronger than settings by pattern; an operator policy can only lower a limit.`;
+    refill(this.body, KINDS.map((kind, at) => this.list(kind, [policies, operators][at])));
+  }
+
+  list(kind, list) {
+    const changes = may(this.user, kind.tag);
+    const rows = list.map((each) => [[h("b", { title: each.name }, each.name), vhostTag(each.vhost)], h("code", {}, each.pattern), each["apply-to"].replace("_", " "), String(each.priority), this.definition(each),
+      changes ? h("span", { class: "acts" }, button("Edit…", () => this.edit(kind, each), { class: "small ghost", "aria-label": `Edit… ${kind.noun} ${each.name}` }), button("Clear…", () => this.clear(kind, each), { class: "small ghost", "aria-label": `Clear… ${kind.noun} ${each.name}` })) : null]);
+    return card(kind.title, table(kind.title, [{ title: "Name", kind: "name" }, { title: "Pattern", kind: "more" }, { title: "Applies to", kind: "more" }, { title: "Priority", kind: "n" }, { title: "Keys", kind: "wrap keys" }, { title: "Change", bare: true, kind: "n" }], rows, empty(kind.none, { command: kind.command })),
+      { flush: true, number: list.length, end: changes && kind.tag === "administrator" ? button("New operator policy", () => this.edit(kind, null), { class: "small" }) : null });
+  }
+
+  // Keys with their values; those without effect say so.
+  definition(policy) {
+    return Object.entries(policy.definition).map(([key, value]) => h("span", { class: "pair" }, h("span", {}, key), h("code", {}, typeof value === "string" ? value : JSON.stringify(value)), this.effects.get(key) === false ? h("span", { class: "amber" }, "no effect here") : null));
+  }
+
+  edit(kind, policy) {
+    policyForm(kind, policy, this.keys, () => this.reload());
+  }
+
+  clear(kind, each) {
+    sure(`Clear ${kind.noun} ${each.name}`, `The names that match ${each.pattern} have the next policy then, or none.`, "Clear", async () => {
+      await call("DELETE", `/${kind.key}` + path`/${each.vhost}/${each.name}`);
+      notice("Cleared.");
+      this.reload();
+    });
+  }
 }

@@ -1,38 +1,122 @@
-// Settings: those in effect with their sources, and those that are set by command or by the settings file.
+// Settings: the value now with its source, the values that each takes, and whether a change needs a restart; and what is
+// set for patterns.
 
 import { call, get, may } from "../api.js";
-import { attempt, button, confirm, field, h, input, replace, select } from "../dom.js";
-import { valueOf } from "../format.js";
+import { button, h, input, notice, refill, replace } from "../dom.js";
+import { bytes, plural, seconds, valueOf } from "../format.js";
+import { icon } from "../icons.js";
+import { vhostTag } from "../parts/cells.js";
+import { sure } from "../parts/danger.js";
+import { table } from "../parts/list.js";
+import { card, Chips, empty, skeleton, title } from "../parts/page.js";
+import { Polled } from "../parts/polled.js";
+import { readOnly } from "./admin/access.js";
+import { placed, settingForm, settingsAt } from "./admin/setting.js";
 
-const SCOPES = ["broker", "vhost", "queue", "address", "user", "connection", "producer"];
+const EVERY_MS = 10000;
+// Groups by the beginning of a name; the first that fits counts.
+const GROUPS = [
+  ["Alarms", /^alarm-/], ["Disk and memory", /^(memory|store|disk|min-disk|page|metadata|paging)/], ["Capacity and gates", /^(capacity|stop|resume|max-length|hold|queue-)/], ["Overflow", /^(overflow|address-full)/],
+  ["Rates", /^(rate|burst|weight)/], ["Credit", /^credit/], ["Dead letters and expiry", /^(dead|message-ttl|expires|delivery|retry|ttl)/], ["Cursors", /^cursor/], ["Streams", /^(max-age|retain|stream|segment|retention)/], ["Consumers", /^(consumer|prefetch|window|adaptive|group|slow|ack)/], ["Others", /./],
+];
 
 export function open(main, names, user) {
-  const page = { left: false }, monitors = may(user, "monitoring"), changes = may(user, "policymaker");
-  const patterns = h("div", {}), effect = h("div", { "aria-live": "polite" });
-  const load = async () => {
-    try {
-      const found = await get("/penstock/settings?everywhere=true");
-      if (!page.left) replace(patterns, patternTable(found.settings, changes ? load : null));
-    } catch (error) {
-      if (!page.left) replace(patterns, h("p", { class: "bad-text" }, error.message));
-    }
-  };
-  const scope = select(SCOPES.map((each) => [each, each]), monitors ? "broker" : "queue"), name = input({});
-  const show = (event) => {
-    event?.preventDefault();
-    attempt(async () => replace(effect, settingsTable(await inEffect(scope.value, name.value))));
-  };
-  replace(main, h("h1", { tabindex: "-1" }, "Settings"),
-    h("h2", {}, "In effect"), h("form", { class: "row", onsubmit: show }, field("Of", scope), field("Name", name, "of a queue, virtual host, exchange, user or connection"), h("button", { type: "submit", class: "main" }, "Show")), effect,
-    h("h2", {}, "Set for patterns"), patterns, changes ? change(load) : h("p", { class: "quiet" }, "Settings are changed with the tag policymaker."));
-  load();
-  if (monitors) show();
-  return { reload: load, leave: () => { page.left = true; } };
+  return new SettingsPage(main, user);
 }
 
-// Patterns of queues and exchanges count in one virtual host, or in all.
-const at = (vhost) => (vhost ? `/penstock/settings?vhost=${encodeURIComponent(vhost)}` : "/penstock/settings");
-const placed = (scope, vhost) => (!vhost && (scope === "queue" || scope === "address") ? { everywhere: true } : {});
+class SettingsPage {
+  constructor(main, user) {
+    Object.assign(this, { user, text: "", monitors: may(user, "monitoring") });
+    this.changes = may(user, "policymaker");
+    this.failed = h("p", { role: "alert" });
+    this.body = h("div", {}, skeleton(320));
+    this.sum = h("span", {});
+    this.chips = new Chips("Show", "set", () => this.draw());
+    const find = input({ type: "search", "aria-label": "Filter by name", placeholder: "Filter by name", oninput: () => { this.text = find.value.trim().toLowerCase(); this.draw(); } });
+    replace(main, title("Settings", { sum: this.sum, actions: this.changes ? [h("button", { type: "button", class: "main", onclick: () => this.change() }, "Set…")] : [] }), this.failed,
+      h("div", { class: "tools" }, h("label", { class: "find" }, icon("search"), find), this.chips.element), this.body, this.changes ? null : readOnly("To change settings", "policymaker"));
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => this.ask(), show: (found) => this.show(found) });
+    this.polled.load();
+  }
+
+  reload() { this.polled.load(); }
+
+  leave() { this.polled.leave(); }
+
+  ask() {
+    return Promise.all([get("/penstock/settings?everywhere=true"), this.monitors ? inEffect("broker", "") : [], get("/penstock/settings/catalogue")]);
+  }
+
+  show([patterns, effect, catalogue]) {
+    Object.assign(this, { patterns: patterns.settings, effect: new Map(effect.map((row) => [row.setting, row])), catalogue });
+    const set = patternRows(this.patterns);
+    this.sum.textContent = `${set.length ? `${plural(set.length, "setting is", "settings are")} set` : "No setting is set"}; the defaults are in effect for all else.`;
+    this.chips.show([["set", "Set", set.length], ["all", "All", catalogue.settings.length], ...(catalogue.start.length ? [["start", "At the start", catalogue.start.length]] : [])]);
+    this.draw();
+  }
+
+  draw() {
+    if (!this.catalogue) return;
+    const has = (...texts) => !this.text || texts.some((each) => String(each).toLowerCase().includes(this.text));
+    const { chosen } = this.chips;
+    refill(this.body, chosen === "set" ? this.patternList(has) : chosen === "start" ? this.startList(has) : this.all(has));
+  }
+
+  patternList(has) {
+    const rows = patternRows(this.patterns).filter(([entry, by, name]) => has(name, entry.pattern)).map(([entry, by, name, value]) => {
+      const what = `${name} of ${entry.scope}${entry.pattern ? ` ${entry.pattern}` : ""}`;
+      return [[h("b", {}, entry.pattern || "the broker"), entry.vhost === undefined && ["queue", "address"].includes(entry.scope) ? h("span", { class: "vhost" }, "in all virtual hosts") : vhostTag(entry.vhost ?? "/")], entry.scope, name, String(value), by,
+        this.changes && by !== "settings file" ? h("span", { class: "acts" }, button("Change…", () => this.change({ scope: entry.scope, pattern: entry.pattern, vhost: entry.vhost ?? null, setting: name, value }), { class: "small ghost", "aria-label": `Change… ${what}` }),
+          button("Unset…", () => this.unset(entry, name, what), { class: "small ghost", "aria-label": `Unset… ${what}` })) : null];
+    });
+    return card("Set for patterns", table("Settings of patterns", [{ title: "Pattern", kind: "name" }, { title: "Scope", kind: "more" }, { title: "Setting", kind: "more" }, { title: "Value", kind: "n" }, { title: "Set by", kind: "wide" }, { title: "Change", bare: true, kind: "n" }], rows,
+      empty(this.text ? "No setting that is set is like that." : "Nothing is set: all defaults are in effect.", this.text ? {} : { command: "penstock queues set orders capacity-messages=10000" })), { flush: true, number: rows.length });
+  }
+
+  unset(entry, name, what) {
+    sure(`Unset ${what}`, "The next stronger source is in effect then: a policy, the settings file, or the default.", "Unset", async () => {
+      const answer = await call("DELETE", settingsAt(entry.vhost), { scope: entry.scope, pattern: entry.pattern, names: [name], ...placed(entry.scope, entry.vhost) });
+      notice(answer.sentences.join(". ") || "Unset.");
+      this.reload();
+    });
+  }
+
+  all(has) {
+    const left = this.catalogue.settings.filter((row) => has(row.setting, row.meaning));
+    const rows = (list) => list.map((row) => {
+      const now = this.effect.get(row.setting);
+      return [[h("b", {}, row.setting), h("span", { class: "vhost" }, row.meaning)], now ? valueOf(now) : h("span", { class: "quiet" }, row.default === null ? "none" : shownValue({ ...row, value: row.default })), now && now.origin !== "default" ? now.from : h("span", { class: "quiet" }, "default"), row.values, row.scopes.join(", "),
+        this.changes ? button("Set…", () => this.change({ scope: row.scopes[0], setting: row.setting }), { class: "small ghost", "aria-label": `Set… ${row.setting}` }) : null];
+    });
+    const found = GROUPS.map(([name], at) => [name, left.filter((row) => GROUPS.findIndex(([, begin]) => begin.test(row.setting)) === at)]).filter(([, list]) => list.length);
+    return found.length ? found.map(([name, list]) => card(name, table(name, [{ title: "Setting", kind: "name wrap" }, { title: "Value now", kind: "n" }, { title: "From", kind: "wide" }, { title: "Values", kind: "wide" }, { title: "Scopes", kind: "wide spare" }, { title: "Set", bare: true, kind: "n" }], rows(list)), { flush: true, number: list.length }))
+      : card("All settings", empty("No setting is like that."));
+  }
+
+  startList(has) {
+    const rows = this.catalogue.start.filter((row) => has(row.setting)).map((row) => [h("b", {}, row.setting), shownValue(row), row.from === "default" ? h("span", { class: "quiet" }, "default") : row.from, row.values, row.takes_effect]);
+    return card("At the start", table("Settings at the start", [{ title: "Setting", kind: "name" }, { title: "Value now", kind: "n" }, { title: "From", kind: "more" }, { title: "Values", kind: "wide" }, { title: "A change needs a", kind: "wide" }], rows,
+      empty("No setting at the start is like that.")), { flush: true, number: rows.length, end: this.catalogue.file ? h("span", { class: "quiet" }, this.catalogue.file) : null });
+  }
+
+  change(before = {}) {
+    settingForm(this.catalogue.settings, before, this.user, () => this.reload());
+  }
+}
+
+function patternRows(list) {
+  return list.flatMap((entry) => [["command", entry.command], ["override", entry.override ?? {}], ["settings file", entry.file]].flatMap(([by, settings]) => Object.entries(settings).map(([name, value]) => [entry, by, name, value])));
+}
+
+// A value of a setting at the start, by the unit that its name ends in.
+export function shownValue({ setting, value, unit }) {
+  if (value === null || value === undefined) return h("span", { class: "quiet" }, "none");
+  if (Array.isArray(value)) return value.join(", ") || h("span", { class: "quiet" }, "none");
+  if (typeof value !== "number") return String(value);
+  if (unit !== undefined) return valueOf({ value, unit });
+  if (/(bytes|bytes-max|frame-max|large-message|octets-max)$/.test(setting)) return bytes(value);
+  return /-s$/.test(setting) ? seconds(value) : String(value);
+}
 
 export async function inEffect(scope, name, vhost = "/") {
   const query = new URLSearchParams({ scope, name, vhost });
@@ -40,25 +124,5 @@ export async function inEffect(scope, name, vhost = "/") {
 }
 
 export function settingsTable(rows) {
-  return h("div", { class: "scroll" }, h("table", { "aria-label": "Settings in effect" }, h("thead", {}, h("tr", {}, ["Setting", "Value", "From"].map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, rows.length ? rows.map((row) => h("tr", {}, h("td", {}, row.setting ?? row.name), h("td", { class: "name" }, valueOf(row)), h("td", { class: "name" }, row.from))) : h("tr", {}, h("td", { colspan: 3 }, "Nothing is set here.")))));
-}
-
-function patternTable(list, load) {
-  const rows = list.flatMap((entry) => [["command", entry.command], ["override", entry.override ?? {}], ["settings file", entry.file]].flatMap(([by, settings]) => Object.entries(settings).map(([name, value]) => [entry, by, name, value])));
-  return h("div", { class: "scroll" }, h("table", { "aria-label": "Settings of patterns" }, h("thead", {}, h("tr", {}, ["Scope", "Pattern", "Virtual host", "Setting", "Value", "Set by", ""].map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, rows.length ? rows.map(([entry, by, name, value]) => h("tr", {}, h("td", {}, entry.scope), h("td", { class: "name" }, entry.pattern), h("td", { class: "name" }, entry.vhost ?? "all"), h("td", {}, name), h("td", { class: "name" }, String(value)), h("td", {}, by),
-      h("td", {}, by !== "settings file" && load ? button("Unset", async () => {
-        if (await confirm(`Unset ${name} of ${entry.scope} ${entry.pattern}?`, "Unset")) await attempt(() => call("DELETE", at(entry.vhost), { scope: entry.scope, pattern: entry.pattern, names: [name], ...placed(entry.scope, entry.vhost) }), (answer) => answer.sentences.join(". ") || "Unset.");
-        load();
-      }, { class: "danger", "aria-label": `Unset ${name} of ${entry.scope} ${entry.pattern}` }) : null))) : h("tr", {}, h("td", { colspan: 7 }, "Nothing is set: all defaults are in effect.")))));
-}
-
-function change(load) {
-  const scope = select(SCOPES.map((each) => [each, each]), "queue"), pattern = input({}), name = input({ required: true }), value = input({ required: true });
-  const act = (event) => {
-    event.preventDefault();
-    attempt(() => call("PUT", "/penstock/settings", { scope: scope.value, pattern: pattern.value, settings: { [name.value]: value.value }, ...placed(scope.value) }), (answer) => answer.sentences.join(". ") || "Set.").then(load);
-  };
-  return h("form", { onsubmit: act }, h("fieldset", {}, h("legend", {}, "Set"), h("div", { class: "row" }, field("Scope", scope), field("Pattern", pattern, "words with * and #, in all virtual hosts; a user's name for each of its connections or producers; empty for the broker"), field("Setting", name), field("Value", value), h("button", { type: "submit", class: "main" }, "Set"))));
+  return table("Settings in effect", [{ title: "Setting", kind: "name" }, { title: "Value", kind: "n" }, { title: "From" }], rows.map((row) => [row.setting, valueOf(row), row.from]), empty("Nothing is set here."));
 }
