@@ -109,10 +109,15 @@ def test_guide_works_command_by_command(page: str, prepared: BrokerProcess, tmp_
 
 
 @pytest.mark.slow
-def test_example_of_a_gate_works_command_by_command(prepared: BrokerProcess, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "flow-control.md").read_text()
-    blocks = steps(page.partition("## The gate of a queue")[2].partition("\n## ")[0])
-    assert len(blocks) == 3
+@pytest.mark.parametrize(
+    ("page", "section", "count"), [("flow-control", "The gate of a queue", 3), ("spark-elsewhere", "On a cluster", 1)]
+)
+def test_section_of_a_page_works_command_by_command(
+    page: str, section: str, count: int, prepared: BrokerProcess, tmp_path: Path
+) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    blocks = steps(text.partition(f"\n## {section}\n")[2].partition("\n## ")[0])
+    assert len(blocks) == count
     reader = Walkthrough(prepared, tmp_path)
     try:
         for step in blocks:
