@@ -21,7 +21,7 @@ from penstock.client.engine import outcomes
 from penstock.client.engine.events import LOST, RECONNECTED, Event
 from penstock.client.engine.outcomes import Blocked, FlowControlTimeout, Receipt
 from penstock.client.engine.receiver import Delivery
-from penstock.client.errors import MessageTooLarge
+from penstock.client.errors import ClientError, MessageTooLarge
 from penstock.client.options import Options
 from penstock.errors import PenstockError
 
@@ -41,7 +41,7 @@ QUIET_S: Final = 86_400
 
 @dataclass
 class Terms:
-    """What a carrier is told."""
+    """Conditions of a carrier: what it carries, and when it ends."""
 
     count: int | None = None
     """Number of messages after which it ends; None for no end."""
@@ -58,7 +58,7 @@ NO_REASON: Final = "it gives no reason"
 """Reason of a basic.nack, which has none."""
 
 
-class TooManyRefused(PenstockError):
+class TooManyRefused(ClientError):
     """The target has refused so many messages that the carrier has ended."""
 
 
@@ -72,7 +72,7 @@ class Carrier:
         self._options = (old, new)
         self._terms = terms
         self.state = State()
-        self._kept: list[Delivery] = []
+        self._left: list[Delivery] = []
         """Deliveries that the target has refused."""
         self._underway = 0
         self._taken = 0
@@ -146,7 +146,7 @@ class Carrier:
             elif terms.until_empty and loop.time() - quiet_since >= EMPTY_S:
                 return
             self._look(publisher)
-            if len(self._kept) > REFUSED_MOST:
+            if len(self._left) > REFUSED_MOST:
                 raise TooManyRefused(
                     f"more than {REFUSED_MOST:,} messages were refused by {self._target}: {self.state.reasons[-1]}"
                 )
@@ -207,7 +207,7 @@ class Carrier:
             await asyncio.wait_for(self._settled.wait(), seconds)
 
     def _refuse(self, delivery: Delivery, reason: str) -> None:
-        self._kept.append(delivery)
+        self._left.append(delivery)
         self.state.refuse(reason)
         self._refused_at = asyncio.get_running_loop().time()
 
@@ -238,7 +238,7 @@ class Carrier:
         deadline = loop.time() + ENDING_S
         while self._underway and loop.time() < deadline:
             await self._outcome(deadline - loop.time())
-        for delivery in self._kept:
+        for delivery in self._left:
             delivery.release()
         with suppress(PenstockError):
             await publisher.close(0)

@@ -23,7 +23,7 @@ class State:
     since: float = 0.0
     """Time of the last change of the state, as of the clock of `change`."""
     reason: str = ""
-    """Who holds, refuses or is away, and why; empty for the states moving and idle."""
+    """Sentence about the end that holds, refuses or is away; empty for the states moving and idle."""
     carried: int = 0
     """Messages that the target has confirmed."""
     bytes: int = 0
