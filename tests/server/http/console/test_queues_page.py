@@ -66,6 +66,15 @@ def test_queues_are_in_groups_with_their_states_in_words(process: BrokerProcess,
     page.get_by_text("5 in 2 virtual hosts, 9 messages").wait_for()
 
 
+def test_queue_held_with_its_virtual_host_says_which(process: BrokerProcess, web: Web, page: Page) -> None:
+    web.do("POST", "/penstock/block", {"vhost": "tenants", "reason": "unpaid"}, status=200)
+    visit(process, page, "queues")
+    held = row(page, "idle.jobs")
+    held.get_by_text("with virtual host tenants").wait_for()
+    assert held.get_by_title("unpaid").count() == 1
+    web.do("POST", "/penstock/unblock", {"vhost": "tenants"}, status=200)
+
+
 @pytest.mark.parametrize(
     ("chip", "shown"),
     [

@@ -14,6 +14,7 @@ const HOUR_MS = 60000;
 const MINUTES = 60;
 const GROUPS = [["blocked", "Blocked", "producers wait"], ["unread", "Nobody reads", "messages that nobody takes"], ["moving", "Moving", ""], ["quiet", "Quiet", ""]];
 const CHIPS = [["", "All"], ["blocked", "Blocked", "red"], ["unread", "Nobody reads", "amber"], ["moving", "Moving"], ["dead", "Dead letters"]];
+const SCOPES = { vhost: "virtual host", address: "exchange" };
 const TONES = { stop: "red", warn: "amber" };
 
 export function open(main) {
@@ -39,6 +40,7 @@ export function stateOf(queue) {
   const { text, tone, held } = queue.penstock.state;
   const [first, ...more] = text.split(" · ");
   const kind = TONES[tone] ?? (first === "open" ? "quiet" : "ink");
+  if (SCOPES[held?.scope]) more.push(`with ${SCOPES[held.scope]} ${held.name}`);
   return h("span", { title: held?.reason || null }, h("span", { class: kind }, first), more.map((each) => h("span", { class: "quiet" }, ` · ${each}`)));
 }
 
