@@ -106,6 +106,9 @@ def test_filter_that_finds_nothing_names_how_many_were_searched(process: BrokerP
     row(page, "left").wait_for()
     page.get_by_label("Filter by name").fill("ordres")
     page.get_by_text("Nothing has “ordres” in its name; 5 were searched.").wait_for()
+    page.get_by_label("Filter by name").fill("lfet")
+    page.get_by_text(re.compile("left( and .*)? (is|are) near")).wait_for()
+    page.get_by_role("link", name="left").wait_for()
     page.get_by_role("button", name="Clear the filter").click()
     row(page, "left").wait_for()
     assert page.get_by_label("Filter by name").input_value() == ""

@@ -64,7 +64,7 @@ class QueuesPage {
     this.vhosts = [];
     const create = h("button", { type: "button", class: "main", onclick: () => this.create() }, icon("plus"), "New queue");
     this.list = new List({
-      title: "Queues", kind: "queues", sort: "penstock.limit_percent", reverse: true, columns: this.columns(), chips: this.chips.element, end: this.choice,
+      title: "Queues", kind: "queues", noun: "queue", link: (each) => link(each.vhost, each.name), sort: "penstock.limit_percent", reverse: true, columns: this.columns(), chips: this.chips.element, end: this.choice,
       path: () => (this.vhost ? path`/queues/${this.vhost}` : "/queues"),
       query: () => ({ groups: "true", ...(this.chips.chosen ? { state: this.chips.chosen } : {}) }),
       row: (queue) => keyOf(queue), href: address,
