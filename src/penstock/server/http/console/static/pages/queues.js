@@ -133,6 +133,9 @@ class QueuesPage {
     this.list.redraw();
   }
 
+  // What the palette asks for.
+  act(name) { if (name === "new") this.create(); }
+
   create() {
     newQueue(this.vhosts, this.vhost || "/", (vhost, name) => {
       notice(`Queue ${name} is created.`);
