@@ -120,7 +120,7 @@ def test_chosen_columns_are_kept_for_the_next_visit(process: BrokerProcess, page
     page.get_by_role("button", name="Columns").click()
     page.get_by_label("Type", exact=True).check()
     page.get_by_label("Bytes", exact=True).uncheck()
-    page.get_by_role("button", name="Close").click()
+    page.get_by_role("dialog").get_by_text("Close", exact=True).click()
     visit(process, page, "queues")
     row(page, "left").get_by_role("cell", name="classic").wait_for()
     heads = listed(page).get_by_role("columnheader").all_inner_texts()
