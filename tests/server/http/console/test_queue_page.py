@@ -106,6 +106,21 @@ def test_queue_that_nobody_reads_says_so_in_amber(process: BrokerProcess, web: W
     page.get_by_text(f"penstock consume {queue}").wait_for()
 
 
+def test_queue_with_dead_letters_opens_with_its_messages(process: BrokerProcess, web: Web, page: Page) -> None:
+    dead, source = some_name("dead"), some_name("source")
+    web.declare(dead)
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead, "x-max-length": 1}
+    web.declare(source, **letters)
+    for _ in range(3):
+        web.publish(source)
+    page.goto(f"{process.http}/#/{path(dead)}")
+    parts = page.get_by_role("navigation", name="Parts of the queue")
+    parts.locator("[aria-current]", has_text="Messages").wait_for()
+    parts.get_by_role("link", name="State").click()
+    reason(page).get_by_text("These are dead letters.").wait_for()
+    reason(page).get_by_role("link", name="See the dead letters").wait_for()
+
+
 @pytest.mark.slow
 def test_consumer_without_credit_is_explained_by_its_prefetch(process: BrokerProcess, web: Web, page: Page) -> None:
     queue = some_name("slow")
