@@ -22,6 +22,8 @@ def method_order(item: tuple[str, object]) -> int:
     return ("GET", "PUT", "POST", "DELETE").index(item[0])
 
 
+IN_VHOST = "a permission in the virtual host"
+"""A need that the page states once: paths that name a virtual host have it, unless only some tags may use them."""
 STAND_INS = ("Refuse with 405: this cannot be done here.", "Return an empty list: there is nothing of this kind.")
 """Purposes of paths of RabbitMQ's that have nothing to show here: they are in one list each."""
 
@@ -32,7 +34,8 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         by_purpose: dict[tuple[str, ...], list[str]] = {}
         for method, place in sorted(places.items(), key=method_order):
             need = place.need
-            needs = "; ".join(filter(None, (need.vhost, ", ".join(need.permissions))))
+            vhost = "" if need.vhost == IN_VHOST else need.vhost
+            needs = "; ".join(filter(None, (vhost, ", ".join(need.permissions))))
             by_purpose.setdefault((sentence(place.handler), need.tag, needs), []).append(method)
         for (purpose, tag, needs), methods in by_purpose.items():
             yield purpose, f"{' '.join(methods)} `{path}`", tag, needs
