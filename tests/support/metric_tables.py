@@ -82,7 +82,7 @@ def _of_node() -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for family in [*node_level(), OMITTED]:
         labels = "kind" if family is OMITTED else _labels(family)
-        yield f"| `{family.name}` | {family.kind} | {labels} | {family.help} |"
+        yield f"| `{family.name}` | {family.kind} | {labels} | {_meaning(family)} |"
 
 
 def _of_objects(families: Sequence[Family], labels: str) -> Iterator[str]:
@@ -91,4 +91,10 @@ def _of_objects(families: Sequence[Family], labels: str) -> Iterator[str]:
     yield "| family | type | group | meaning |"
     yield "| --- | --- | --- | --- |"
     for family in families:
-        yield f"| `{family.name}` | {family.kind} | `{family.group}` | {family.help} |"
+        yield f"| `{family.name}` | {family.kind} | `{family.group}` | {_meaning(family)} |"
+
+
+def _meaning(family: Family) -> str:
+    """Return the help of a family, without the words that its type says already."""
+    text = family.help.removeprefix("Total number of ")
+    return text[:1].upper() + text[1:]
