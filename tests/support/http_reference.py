@@ -24,6 +24,8 @@ def method_order(item: tuple[str, object]) -> int:
 
 IN_VHOST = "a permission in the virtual host"
 """A need that the page states once: paths that name a virtual host have it, unless only some tags may use them."""
+USUAL_TAG = "management"
+"""The tag of most paths, which the page states once."""
 STAND_INS = ("Refuse with 405: this cannot be done here.", "Return an empty list: there is nothing of this kind.")
 """Purposes of paths of RabbitMQ's that have nothing to show here: they are in one list each."""
 
@@ -52,10 +54,11 @@ def tables() -> dict[str, str]:
             parts.setdefault(place.split("/")[1].rstrip("`"), {}).setdefault((purpose, tag), []).append((place, needs))
     found: list[str] = []
     for part, by_purpose in parts.items():
-        found += ["", f"## {part}", "", "| path | | tag | and |", "| --- | --- | --- | --- |"]
+        found += ["", f"## {part}", "", "| path | | needs |", "| --- | --- | --- |"]
         for (purpose, tag), places in by_purpose.items():
-            needs = "; ".join(dict.fromkeys(needs for _, needs in places if needs))
-            found.append(f"| {'<br>'.join(place for place, _ in places)} | {purpose} | {tag} | {needs} |")
+            besides = dict.fromkeys(needs for _, needs in places if needs)
+            needs = "; ".join((*([] if tag == USUAL_TAG else [tag]), *besides))
+            found.append(f"| {'<br>'.join(place for place, _ in places)} | {purpose} | {needs} |")
     found += ["", "## Paths without a function here"]
     for purpose, listed in stand_ins.items():
         found += ["", f"{purpose.partition(':')[0]}:", "", *(f"- {place}" for place in listed)]

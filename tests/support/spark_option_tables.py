@@ -143,8 +143,8 @@ MEANINGS = {
         (
             "`maxOffsetsPerTrigger`",
             "half of the queues' capacity in messages, at most 400,000",
-            "messages in one micro-batch, [shared by its queues](inside/pipeline.md#many-queues); a queue with overflow "
-            "`page` has no such default, for its capacity is that of its memory",
+            "messages in one micro-batch, [shared by its queues](inside/pipeline.md#many-queues); a queue with "
+            "overflow `page` has no such default, for its capacity is that of its memory",
         ),
         (
             "`minOffsetsPerTrigger`, `maxTriggerDelay`",
