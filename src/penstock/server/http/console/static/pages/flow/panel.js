@@ -13,7 +13,8 @@ import { amount, bar, nearer } from "../../parts/pictures.js";
 import { connectionOf, obstacle } from "../queue/reason.js";
 import { Past } from "../queue/past.js";
 import { gateTitle, waits } from "./boxes.js";
-import { dutyOf, helpOf, storyOf, waitersOf } from "./story.js";
+import { waitersOf } from "./model.js";
+import { dutyOf, helpOf, storyOf } from "./story.js";
 
 const LINE = 8;
 const BAR = 270;

@@ -4,6 +4,7 @@ import { h } from "../../dom.js";
 import { count } from "../../format.js";
 import { reasonOf } from "../queue/reason.js";
 import { readerTitle } from "./boxes.js";
+import { waitersOf } from "./model.js";
 
 const NUMBERS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"];
 // Above so many more consumers the number says only that it is too many.
@@ -12,12 +13,6 @@ const CONSUMERS_MOST = 20;
 // A client's name with its number behind, as the broker writes it: web-1 (con:8)/ch:1.
 function label({ name, client }) {
   return client ? `${client} (${name.replace(/\([^]*\)/, ")")}` : name;
-}
-
-// Producers that a queue's gates block, the longest first: {producer, for_s}.
-export function waitersOf(queue, model) {
-  const found = model.producers.map((producer) => ({ producer, for_s: Math.max(-1, ...queue.gates.map((id) => producer.blocked.get(id) ?? -1)) }));
-  return found.filter((each) => each.for_s >= 0).sort((one, other) => other.for_s - one.for_s);
 }
 
 // {lead, more, tone} of a queue of the map; `points` are its last five minutes.
