@@ -62,21 +62,23 @@ def console(
     page = window.new_page()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(15_000)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)
     page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    page.goto(url)
-    if page.evaluate("localStorage.length"):
-        page.evaluate("localStorage.clear()")
-        page.reload()
-    page.get_by_label("User").fill(user)
-    page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Log in").click()
-    page.get_by_role("navigation", name="Pages").wait_for()
-    yield page
-    page.close()
+    try:
+        page.goto(url)
+        if page.evaluate("localStorage.length"):
+            page.evaluate("localStorage.clear()")
+            page.reload()
+        page.get_by_label("User").fill(user)
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("navigation", name="Pages").wait_for()
+        yield page
+    finally:
+        page.close()  # A browser has six connections to a host, and each tab keeps one.
     assert complaints == []
 
 
@@ -92,6 +94,20 @@ def row(page: Page, table: str, *cells: str) -> Locator:
     for cell in cells:
         found = found.filter(has=page.get_by_role("cell", name=cell, exact=True))
     return found
+
+
+def answer(page: Page, button: str, **values: str) -> None:
+    """Fill in controls of the open dialog by their labels, with spaces as underscores, and press its button."""
+    dialog = page.get_by_role("dialog")
+    for label, value in values.items():
+        control = dialog.get_by_label(label.replace("_", " "), exact=True)
+        if control.evaluate("control => control.tagName") == "SELECT":
+            control.select_option(value)
+        elif value in ("on", "off"):
+            control.set_checked(value == "on")
+        else:
+            control.fill(value)
+    dialog.get_by_role("button", name=button, exact=True).click()
 
 
 def _is_complaint(kind: str, text: str) -> bool:

@@ -78,7 +78,7 @@ def test_pictures_of_the_console(tmp_path: Path) -> None:
             page.goto(f"{broker.http}/#/queues/%2F/invoices")
             page.get_by_role("heading", name="invoices").wait_for()
             page.wait_for_timeout(WATCHED_MS)
-            page.get_by_role("region", name="Band").screenshot(path=PICTURES / "console-band.png")
+            page.get_by_role("region", name="Depth and rates").screenshot(path=PICTURES / "console-band.png")
             page.goto(f"{broker.http}/#/flow")
             page.get_by_role("button", name="Producer web shop").wait_for()
             page.wait_for_timeout(10_000)
