@@ -468,3 +468,23 @@ def test_header_without_a_word_in_json_is_shown_as_people_write_it(
         ("when", "2026-01-01"),
     ):
         assert facts.filter(has_text=name).locator("+ dd").inner_text().startswith(shown)
+
+
+@pytest.mark.slow
+def test_keys_choose_messages_and_open_a_redrive(process: BrokerProcess, web: Web, page: Page) -> None:
+    dead, _ = letters(web, 3)
+    rows = browse(process, page, dead)
+    rows.nth(2).wait_for()
+    for key in "jjxkx":
+        page.keyboard.press(key)
+    page.get_by_text("2 selected").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.get_by_role("complementary").get_by_text("Message 2").wait_for()
+    assert rows.nth(1).evaluate("(row) => row === document.activeElement")
+    page.keyboard.press("r")
+    page.get_by_role("dialog", name="Redrive 2 messages").get_by_role("row").nth(1).wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    page.keyboard.press("Escape")
+    page.get_by_text("2 selected").wait_for(state="hidden")
