@@ -62,21 +62,23 @@ def console(
     page = window.new_page()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(15_000)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)
     page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    page.goto(url)
-    if page.evaluate("localStorage.length"):
-        page.evaluate("localStorage.clear()")
-        page.reload()
-    page.get_by_label("User").fill(user)
-    page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Log in").click()
-    page.get_by_role("navigation", name="Pages").wait_for()
-    yield page
-    page.close()
+    try:
+        page.goto(url)
+        if page.evaluate("localStorage.length"):
+            page.evaluate("localStorage.clear()")
+            page.reload()
+        page.get_by_label("User").fill(user)
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("navigation", name="Pages").wait_for()
+        yield page
+    finally:
+        page.close()  # A browser has six connections to a host, and each tab keeps one.
     assert complaints == []
 
 

@@ -16,8 +16,8 @@ export function isLoggedIn() {
 }
 
 export function logIn(user, password) {
-  const octets = new TextEncoder().encode(`${user}:${password}`);
-  login = btoa(Array.from(octets, (octet) => String.fromCharCode(octet)).join(""));
+  const encoded = new TextEncoder().encode(`${user}:${password}`);
+  login = btoa(Array.from(encoded, (byte) => String.fromCharCode(byte)).join(""));
 }
 
 export function keepLogin() {
@@ -72,7 +72,8 @@ export const get = (where) => call("GET", where);
 // The text of an answer, for programs that may not change its numbers.
 export const textOf = (where) => answered("GET", where);
 
-// Read server-sent events until `signal`, and connect again after every end. EventSource cannot send a login.
+// Read server-sent events until `signal`, and connect again after every end. EventSource cannot send a login. States: live;
+// lost; refused, for a login that is not valid any more or a user who may not; waiting, for too many consoles.
 export async function follow(onEvent, onState, signal) {
   let wait = 500;
   while (!signal.aborted) {
@@ -80,8 +81,8 @@ export async function follow(onEvent, onState, signal) {
       const answer = await asked("GET", "/penstock/events", undefined, { signal });
       if (!answer.ok) {
         const reason = (await answer.json().catch(() => null))?.reason ?? "";
-        if (answer.status === 401) { onState("refused", reason); return; }
-        onState("lost", reason);
+        if (answer.status === 401 || answer.status === 403) { onState("refused", reason); return; }
+        onState("waiting", reason);
       } else {
         onState("live", "");
         wait = 500;

@@ -1,8 +1,10 @@
-// The application: login, navigation and theme, and one page at a time.
+// The application: login, one page at a time, and the events that keep all parts current.
 
+import { Alarms } from "./alarms.js";
 import { ApiError, follow, get, isLoggedIn, keepLogin, logIn, logOut } from "./api.js";
 import { field, h, input, replace } from "./dom.js";
-import { clearHead, PAGES, showHead, showState, updateHead } from "./head.js";
+import { makeHead, markPage, PAGES, showAge, showState, showTheme, updateHead } from "./head.js";
+import { Keys } from "./keys.js";
 import { live, take } from "./live.js";
 import * as channels from "./pages/channels.js";
 import * as connections from "./pages/connections.js";
@@ -16,36 +18,32 @@ import * as limits from "./pages/limits.js";
 import * as overview from "./pages/overview.js";
 import * as queues from "./pages/queues.js";
 import * as policies from "./pages/policies.js";
+import * as queue from "./pages/queue/first.js";
 import * as queueLimits from "./pages/queue/limits.js";
 import * as messages from "./pages/queue/messages.js";
 import * as state from "./pages/queue/state.js";
 import * as settings from "./pages/settings.js";
 import * as users from "./pages/users.js";
 import * as vhosts from "./pages/vhosts.js";
+import { openPalette } from "./palette.js";
+import { JobLines, jobs } from "./parts/jobs.js";
+import { applyTheme, switchTheme } from "./theme.js";
 
 const MODULES = { flow, overview, queues, exchanges, connections, channels, consumers, cursors, users, vhosts, limits, policies, settings, definitions };
-const DETAILS = { queues: state, connections, exchanges, cursors: cursor, users, vhosts };
-// Parts of a queue, by the last name of their address; the first is also without it.
+const DETAILS = { queues: queue, connections, exchanges, cursors: cursor, users, vhosts };
+// Parts of a queue, by the last name of their address.
 const PARTS = { state, messages, limits: queueLimits };
-const THEME = "penstock.theme";
+const RELOAD_MS = 3000;
+const HIDDEN_MS = 10000;
 
 const main = document.getElementById("main");
+const alarms = new Alarms(document.getElementById("alarms"));
 let page = null;
 let following = null;
-export let user = null;
-
-function applyTheme() {
-  const wanted = localStorage.getItem(THEME);
-  const dark = wanted ? wanted === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.classList.toggle("dark", dark);
-  return dark;
-}
-
-function switchTheme() {
-  localStorage.setItem(THEME, applyTheme() ? "light" : "dark");
-  applyTheme();
-  show();
-}
+let hiding = null;
+let user = null;
+// What the next page does as soon as it is open: an action of the palette.
+let wish = null;
 
 function route() {
   const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
@@ -54,8 +52,9 @@ function route() {
   return parts[0] ? parts : ["flow"];
 }
 
-function drawHead() {
-  showHead(route()[0], user, { theme: switchTheme, leave });
+function moduleOf(key, names) {
+  if (names.length && DETAILS[key]) return (key === "queues" && PARTS[names[2]]) || DETAILS[key];
+  return PAGES.some(([each]) => each === key) ? MODULES[key] : null;
 }
 
 function show() {
@@ -63,25 +62,34 @@ function show() {
   page = null;
   if (!user) { showLogin(); return; }
   const [key, ...names] = route();
-  const found = PAGES.find(([each]) => each === key);
-  const module = names.length && DETAILS[key] ? (key === "queues" && PARTS[names[2]]) || DETAILS[key] : found ? MODULES[key] : null;
-  drawHead();
+  const module = moduleOf(key, names);
+  markPage(key, user);
+  const title = names[1] ?? names[0] ?? PAGES.find(([each]) => each === key)?.[1];
+  document.title = `${title ?? "No such page"} · Penstock`;
   if (!module) {
-    replace(main, h("h1", { tabindex: "-1" }, "There is no such page"));
+    replace(main, h("h1", { tabindex: "-1" }, "There is no such page"), h("p", {}, h("a", { href: "#/flow" }, "See the flow")));
     return;
   }
-  document.title = `${names[1] ?? names[0] ?? found[1]} · Penstock`;
   replace(main);
   page = module.open(main, names, user);
   if (live.map) page.update?.(live.map);
+  const wanted = wish;
+  wish = null;
+  if (wanted) page.act?.(wanted);
+}
+
+// Open a page, and carry out an action there.
+function go(address, action = null) {
+  wish = action;
+  if (location.hash === address) show(); else location.hash = address;
 }
 
 function showLogin(text) {
-  drawHead();
   document.title = "Log in · Penstock";
+  markPage("", null);
   const name = input({ name: "user", autocomplete: "username", required: true });
   const password = input({ name: "password", type: "password", autocomplete: "current-password" });
-  const said = h("p", { class: "bad-text", role: "alert" }, text ?? "");
+  const said = h("p", { class: "red", role: "alert" }, text ?? "");
   replace(main, h("form", { class: "card login", onsubmit: (event) => { event.preventDefault(); enter(name.value, password.value, said); } },
     h("h1", {}, "Log in"), field("User", name), field("Password", password), said,
     h("button", { type: "submit", class: "main" }, "Log in"),
@@ -102,16 +110,33 @@ async function enter(name, password, said) {
 
 async function begin() {
   user = await get("/whoami");
-  following?.abort();
-  following = new AbortController();
-  follow(onMap, onState, following.signal);
+  jobs.forget(user.name);
+  watch();
+  makeHead(user, { find, theme, leave });
   show();
   main.querySelector("h1")?.focus();
 }
 
+// Follow the events. A hidden tab does not: a browser has six connections to a host, and each tab would keep one.
+function watch() {
+  following?.abort();
+  following = new AbortController();
+  follow(onMap, onState, following.signal);
+}
+
+function showOrHide() {
+  clearTimeout(hiding);
+  if (!user) return;
+  if (document.hidden) hiding = setTimeout(() => following.abort(), HIDDEN_MS);
+  else if (following.signal.aborted) watch();
+}
+
 function onMap(map) {
   take(map);
+  live.heard = Date.now();
   updateHead();
+  alarms.show(map.node.alarms);
+  jobs.take(map.node.jobs);
   page?.update?.(map);
 }
 
@@ -120,27 +145,45 @@ function onState(state, reason) {
   Object.assign(live, { state, reason });
   showState();
   if (back) page?.reload?.();
-  if (state === "refused") get("/whoami").catch((error) => { if (error.status === 401) leave(); });
+  // The login is not valid any more, or its user may not have events.
+  if (state === "refused") get("/whoami").then(() => onState("without", reason)).catch((error) => { if (error.status === 401) leave(); });
 }
 
 function leave() {
   following?.abort();
   logOut();
   user = null;
-  live.map = null;
-  clearHead();
+  Object.assign(live, { map: null, state: "new", reason: "", heard: 0 });
+  alarms.clear();
+  jobs.forget();
+  makeHead(null, { theme });
   show();
 }
 
+function find() {
+  openPalette(user, { go, theme, leave });
+}
+
+function theme() {
+  switchTheme();
+}
+
+applyTheme();
+makeHead(null, { theme });
+document.addEventListener("themechange", () => { showTheme(); show(); });
+document.addEventListener("visibilitychange", showOrHide);
 addEventListener("hashchange", () => {
   if (location.hash === "#main") return;
   show();
   main.querySelector("h1")?.focus();
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { applyTheme(); show(); });
-applyTheme();
+setInterval(showAge, 1000);
+document.getElementById("jobs").append(new JobLines().element);
+new Keys({ find, theme, isIn: () => user !== null });
 if (isLoggedIn()) {
   begin().catch((error) => {
-    if (error instanceof ApiError && error.status === 401) { logOut(); showLogin(); } else setTimeout(() => location.reload(), 3000);
+    if (error instanceof ApiError && error.status === 401) { logOut(); showLogin(); return; }
+    replace(main, h("p", { role: "alert" }, "The broker does not answer. The console tries again."));
+    setTimeout(() => location.reload(), RELOAD_MS);
   });
 } else showLogin();

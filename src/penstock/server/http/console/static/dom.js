@@ -89,33 +89,24 @@ export function button(text, act, attributes) {
   return h("button", { type: "button", onclick: act, ...attributes }, text);
 }
 
-export function notice(text, kind = "good") {
-  const line = h("p", { class: `notice ${kind}` }, text);
-  document.getElementById("notices").append(line);
-  setTimeout(() => line.remove(), kind === "bad" ? 12000 : 5000);
+// A sentence below a control that has a wrong value, until the value changes.
+export function fault(control, sentence) {
+  control.id ||= `field-${(fields += 1)}`;
+  const said = h("small", { class: "red", id: `${control.id}-fault`, role: "alert" }, sentence);
+  mend(control);
+  control.after(said);
+  control.setAttribute("aria-invalid", "true");
+  control.setAttribute("aria-describedby", said.id);
+  control.addEventListener("input", () => mend(control), { once: true });
 }
 
-// Carry out what a person asked for, and say what came of it.
-export async function attempt(action, done) {
-  try {
-    const result = await action();
-    if (done) notice(typeof done === "function" ? done(result) : done);
-    return result;
-  } catch (error) {
-    notice(error.message, "bad");
-    return undefined;
-  }
+export function mend(control) {
+  if (!control.hasAttribute("aria-invalid")) return;
+  control.removeAttribute("aria-invalid");
+  control.removeAttribute("aria-describedby");
+  document.getElementById(`${control.id}-fault`)?.remove();
 }
 
-// Ask before something that cannot be undone, with what there is to say about it; the answer is true or false.
-export function confirm(question, word, ...more) {
-  return new Promise((answer) => {
-    const finish = (value) => () => dialog.close(value);
-    const dialog = h("dialog", { "aria-label": question },
-      h("p", {}, question), more,
-      h("div", { class: "row" }, button("Cancel", finish("no"), { autofocus: true }), button(word, finish("yes"), { class: "danger" })));
-    dialog.addEventListener("close", () => { dialog.remove(); answer(dialog.returnValue === "yes"); });
-    document.body.append(dialog);
-    dialog.showModal();
-  });
-}
+// Until their last user imports them from their parts.
+export { confirm } from "./parts/dialogs.js";
+export { attempt, notice } from "./parts/notices.js";

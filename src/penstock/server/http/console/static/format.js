@@ -34,6 +34,11 @@ export function seconds(value) {
   return `${Math.floor(value / 86400)}${NBSP}d ${Math.floor((value % 86400) / 3600)}${NBSP}h`;
 }
 
+// A sentence of the broker: a number and its unit do not part.
+export function tie(text) {
+  return text.replace(/(\d) (ms|s|min|h|d|days?|bytes|B|[KMGT]iB|%)(?![\w-])/g, `$1${NBSP}$2`);
+}
+
 // The time of a point, in seconds, on this machine's clock: the day only where points are a day apart.
 export function clock(at, step) {
   const two = (number) => String(number).padStart(2, "0");

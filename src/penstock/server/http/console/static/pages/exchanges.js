@@ -34,6 +34,9 @@ class ExchangesPage {
     main.replaceChildren(title("Exchanges", { sum: this.sum, actions: [may(user, "management") ? h("button", { type: "button", class: "main", onclick: newExchange }, icon("plus"), "New exchange") : null].filter(Boolean) }), this.list.element);
   }
 
+  // What the palette asks for.
+  act(name) { if (name === "new") newExchange(); }
+
   reload() { this.list.load(); }
 
   leave() { this.list.leave(); }

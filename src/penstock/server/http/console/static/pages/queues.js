@@ -81,11 +81,11 @@ class QueuesPage {
       { title: "State", kind: "st", fixed: true, show: stateOf },
       { title: "Fill, %", key: "penstock.limit_percent", kind: "fill", high: true, show: fillOf },
       { title: "Messages", key: "messages", kind: "n ms", label: "messages", show: (queue) => number(queue.messages) },
-      { title: "Bytes", key: "penstock.depth.bytes", kind: "n wide", show: (queue) => number(queue.penstock.depth.bytes, bytes) },
+      { title: "Bytes", key: "penstock.depth.bytes", kind: "n wide mid", show: (queue) => number(queue.penstock.depth.bytes, bytes) },
       { title: "In /s", key: "message_stats.publish_details.rate", kind: "n wide", show: (queue) => number(queue.penstock.rates?.publish, rateNumber) },
       { title: "Out /s", key: "message_stats.deliver_get_details.rate", kind: "n wide", show: (queue) => number(queue.penstock.rates?.deliver_get, rateNumber) },
-      { title: "Depth, 1 h", kind: "sp wide", show: (queue) => this.hourOf(queue) },
-      { title: "Oldest", key: "penstock.oldest_s", kind: "n wide", show: (queue) => number(queue.penstock.oldest_s, about) },
+      { title: "Depth, 1 h", kind: "sp wide mid", show: (queue) => this.hourOf(queue) },
+      { title: "Oldest", key: "penstock.oldest_s", kind: "n wide spare", show: (queue) => number(queue.penstock.oldest_s, about) },
       { title: "Unacked", key: "messages_unacknowledged", kind: "n wide spare", show: (queue) => number(queue.messages_unacknowledged) },
       { title: "Consumers", key: "consumers", kind: "n wide spare", show: (queue) => number(queue.consumers) },
       { title: "Ready", key: "messages_ready", kind: "n wide", off: true, show: (queue) => number(queue.messages_ready) },
@@ -130,6 +130,9 @@ class QueuesPage {
     this.hours = new Map(found.hours.map((each) => [keyOf(each), each]));
     this.list.redraw();
   }
+
+  // What the palette asks for.
+  act(name) { if (name === "new") this.create(); }
 
   create() {
     newQueue(this.vhosts, this.vhost || "/", (vhost, name) => {

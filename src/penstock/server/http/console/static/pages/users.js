@@ -22,7 +22,7 @@ export function open(main, [name], user) {
     told: (found) => { sum.textContent = `${plural(found.total_count, "user")}.`; },
   });
   replace(main, title("Users", { sum, actions: [h("button", { type: "button", class: "main", onclick: newUser }, icon("plus"), "New user")] }), list.element);
-  return { reload: () => list.load(), leave: () => list.leave() };
+  return { act: newUser, reload: () => list.load(), leave: () => list.leave() };
 }
 
 const COLUMNS = [

@@ -1,8 +1,9 @@
 // What pages are made of: title, tabs, figures, choices, facts, and what is seen when there is nothing.
 
-import { button, h, notice, replace } from "../dom.js";
+import { button, h, replace } from "../dom.js";
 import { count } from "../format.js";
 import { icon } from "../icons.js";
+import { notice } from "./notices.js";
 import { gatebar } from "./pictures.js";
 
 // The title with the way up to it ([text, address] pairs), tags, a sentence with totals, and buttons at the end.

@@ -50,10 +50,7 @@ export class Past {
   }
 
   take(span, found) {
-    const end = found.end / 1000, last = found.messages.length - 1;
-    const shut = found.closed_gates?.map((each) => Math.min(each, 1)) ?? found.closed;
-    const points = found.messages.map((messages, at) => ({
-      at: end - (last - at) * found.seconds, messages, bytes: found.bytes[at], in: found.publish[at], out: found.deliver_get[at], closed: shut[at] }));
+    const end = found.end / 1000, points = pointsOf(found);
     const first = points.length ? points[0].at - found.seconds / 2 : Infinity;
     const before = this.points(span).filter((each) => each.at < first && each.at > end - Number(span));
     this.tiers.set(span, { end, points: [...before, ...points] });
@@ -63,4 +60,12 @@ export class Past {
     this.left = true;
     for (const each of this.timers.values()) clearTimeout(each);
   }
+}
+
+// The points of a tier of a history. That of the node counts closed gates: one is as closed as many.
+export function pointsOf(tier) {
+  const end = tier.end / 1000, last = tier.messages.length - 1;
+  const shut = tier.closed_gates?.map((each) => Math.min(each, 1)) ?? tier.closed;
+  return tier.messages.map((messages, at) => ({
+    at: end - (last - at) * tier.seconds, messages, bytes: tier.bytes[at], in: tier.publish[at], out: tier.deliver_get[at], closed: shut[at] }));
 }
