@@ -68,7 +68,7 @@ def test_console_pages_open_and_show_their_objects(process: BrokerProcess, web: 
             ("settings", "Settings", "hold-deadline"),
             ("cursors", "Cursors", f"reader of {queue}"),
             ("policies", "Policies", "Operator policies"),
-            ("definitions", "Definitions", "Download"),
+            ("definitions", "Definitions", "Export…"),
         ):
             page.goto(f"{process.http}/#/{key}")
             page.get_by_role("heading", name=heading, exact=True, level=1).wait_for()

@@ -37,7 +37,7 @@ PAGES = {
     "limits": "No user has a limit.",
     "policies": "No policy is set.",
     "settings": "hold-deadline",
-    "definitions": "Download",
+    "definitions": "Export…",
 }
 """Pages, and what they have when they are loaded."""
 
@@ -86,7 +86,7 @@ def test_charts_show_a_minute_at_least_and_hours_of_a_day(process: BrokerProcess
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("definitions", "Definitions are for administrators."),
+        ("definitions", "Definitions need the tag administrator."),
     ],
 )
 def test_forms_are_hidden_from_users_without_the_tag(

@@ -85,10 +85,11 @@ def test_alarm_is_told_in_full_with_what_helps(browser: Browser, tmp_path: Path)
         run(broker, "queues", "declare", HTML)
         run(broker, "queues", "block", HTML)
         page.goto(f"{broker.http}/#/overview")
-        alarms = page.get_by_role("region", name="Alarms", exact=True).last
+        alarms = page.get_by_role("region", name="Raised alarms")
         alarms.get_by_text(f"the operator, who holds queue {HTML}").wait_for()
-        alarms.get_by_text("Raised").wait_for()
-        alarms.get_by_role("link", name=f"Open {HTML}").click()
+        alarms.get_by_text("What helps: ").wait_for()
+        assert alarms.locator("code").inner_text() == f"penstock queues unblock {HTML}"
+        alarms.get_by_role("link", name="See the queue").click()
         page.get_by_role("heading", name=HTML, exact=True, level=1).wait_for()
         assert page.locator("main img").count() == 0
         run(broker, "queues", "unblock", HTML)
