@@ -69,7 +69,7 @@ def test_binding_is_made_and_removed_in_dialogs(process: BrokerProcess, web: Web
     answer(page, "Bind", Name=queue, Routing_key="eu.#")
     row(page, "Bindings from here", queue, "eu.#").wait_for()
     assert [each["routing_key"] for each in web.get(f"/exchanges/%2F/{name}/bindings/source")] == ["eu.#"]
-    page.get_by_role("button", name=f"Unbind {queue}, key eu.#…", exact=True).click()
+    page.get_by_role("button", name=f"Unbind… {queue}, key eu.#", exact=True).click()
     page.get_by_role("dialog").get_by_text("Nothing comes in now.").wait_for()
     answer(page, "Unbind")
     page.get_by_text("No binding leads from here: messages go nowhere.").wait_for()
