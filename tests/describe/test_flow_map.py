@@ -132,6 +132,15 @@ def test_sums_of_virtual_hosts_add_up_to_those_of_the_map(scene: Scene) -> None:
         assert sum(each[name] for each in found["vhosts"]) == found["totals"][name], name
 
 
+def test_channel_that_never_published_is_no_producer(scene: Scene) -> None:
+    reader, peer = scene.join(), scene.join()
+    peer.declare("orders")
+    reader.consume("orders")
+    assert taken(FlowMap(scene.driver, None, False))["totals"]["producers"] == 0
+    peer.say(publish("nowhere", b"unroutable"))
+    assert taken(FlowMap(scene.driver, None, False))["totals"]["producers"] == 1
+
+
 def test_queue_with_messages_and_no_consumer_is_counted_as_unread(scene: Scene) -> None:
     peer = scene.join()
     for name in ("left", "read", "empty"):

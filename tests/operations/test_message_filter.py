@@ -64,6 +64,8 @@ def test_reason_chooses_dead_letters_by_their_last_death(orders: BrokerDriver) -
     reject(orders, "orders", 2)
     assert found(orders, "dead", reason="rejected") == [1, 2]
     assert found(orders, "dead", reason="expired") == []
+    assert found(orders, "dead", reason="unknown") == []
+    assert found(orders, "orders", reason="unknown") == [3]
     assert found(orders, "dead", reason="rejected", header="trace=abd") == [2]
 
 

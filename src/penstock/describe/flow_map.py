@@ -18,6 +18,7 @@ from penstock.access.rules import Rules
 from penstock.connections.single_publish import HTTP_ORIGIN
 from penstock.core.publish.connection_gates import ConnectionGates
 from penstock.core.publish.dead_letters import DeadLetterPublisher
+from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.counters import LastLook, Sender
 from penstock.core.queue.queue import Queue
@@ -125,7 +126,8 @@ class SeenProducers:
     def look(self, origin: ConnectionGates, sums: Totals) -> None:
         """Count the producers of a connection."""
         for producer in origin.producers:
-            sums.producers += 1
+            if has_published(producer):
+                sums.producers += 1
             if producer.name in self._sampled:
                 self.live[producer.name] = producer
             if producer.gates:
@@ -336,6 +338,13 @@ def _sums(totals: dict[str, Totals], shown: int) -> dict[str, object]:
 def _stop_samples(queue: Queue) -> None:
     queue.counters.next_sample = UNLIMITED
     queue.counters.last_look = None
+
+
+def has_published(producer: Producer) -> bool:
+    """Return whether a producer has published, or may: each channel of AMQP 0-9-1 has a producer, used or not."""
+    if producer.accepted_messages > 0 or producer.credit is not None:
+        return True
+    return len(producer.gates) > 0 or producer.rest is not None or len(producer.outbox) > 0
 
 
 def blocked_since(producer: WaitingPublisher) -> float:

@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import consumers_of
+from penstock.core.gates.operator import QUEUE as SCOPE_QUEUE
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.dead_letters import DeadLetterPublisher
 from penstock.core.publish.sender_credit import SenderCredit
@@ -31,6 +32,8 @@ from penstock.flow.gate import Gate, Waiter
 
 PRODUCERS_EACH: Final = 8
 """Most producers shown for one queue: blocked producers, then the busiest."""
+QUEUES_EACH: Final = 8
+"""Most queues of a held publish that have a road."""
 READERS_EACH: Final = 6
 """Most consumers, and most cursors, shown for one queue."""
 LINE_SHOWN: Final = 8
@@ -72,6 +75,8 @@ class MapRows:
         self._seconds = seconds
         self.counts = Before()
         """Counts for the next map."""
+        self._numbers: dict[Queue, str] = {}
+        """Ids of the shown queues."""
         self._roads = Roads(node, before.published, seconds)
         self.counts.published = self._roads.published
         self._producers: dict[str, dict[str, object]] = {}
@@ -110,6 +115,7 @@ class MapRows:
             if gate is queue.gate or not gate.open or gate.blocked:
                 self._add_gate(gate)
         number = f"q{id(queue)}"
+        self._numbers[queue] = number
         row = QUEUE.row(queue, Reading(self._now, self._node), OF_QUEUE)
         own = row.pop("penstock")
         assert isinstance(own, dict)
@@ -135,14 +141,19 @@ class MapRows:
         """Add a blocked producer with the gates that block it, and the road on which it was stopped."""
         row = self._add_producer(producer.name, producer)
         self._describe(producer)
-        if not self._roads.leads(producer.name):
-            self._roads.add_edge(producer.name, str(row["vhost"] or ""), producer.stopped_exchange, None, None)
+        if self._roads.leads(producer.name):
+            return
+        vhost, exchange = str(row["vhost"] or ""), producer.stopped_exchange
+        held = islice(producer.outbox[0].queues, QUEUES_EACH) if producer.outbox else ()
+        numbers = [self._numbers[queue] for queue in held if queue in self._numbers]
+        for number in numbers or [None]:
+            self._roads.add_edge(producer.name, vhost, exchange, number, None)
 
     def _add_publishers(self, queue: Queue, number: str, in_rate: float, shares: Shares, live: Publishers) -> None:
         """Add the producers that a queue blocks, the sampled publishers, and their roads."""
         total = sum(shares.values())
-        blocked = [each for each in islice(queue.gate.blocked.values(), PRODUCERS_EACH)
-                   if isinstance(each, WaitingPublisher)]  # fmt: skip
+        waiters = [waiter for gate in own_gates(queue) for waiter in islice(gate.blocked.values(), PRODUCERS_EACH)]
+        blocked = [each for each in dict.fromkeys(waiters) if isinstance(each, WaitingPublisher)][:PRODUCERS_EACH]
         known: dict[str, str | None] = {}
         for producer in blocked:
             sampled = [(weight, exchange) for (name, exchange), weight in shares.items() if name == producer.name]
@@ -235,6 +246,7 @@ class MapRows:
             "blocked": len(gate.blocked),
             "waiting": gate.in_line(),
             "line": [_waiter(waiter) for waiter in line],
+            "reason": None if gate.kind == "queue" else words.reason(gate, self._now),
         }
 
     def _add_readers(self, queue: Queue, number: str) -> None:
@@ -284,6 +296,12 @@ class MapRows:
         if before is None or self._seconds <= 0:
             return None
         return round(max(float(moved - before), 0.0) / self._seconds, 1)
+
+
+def own_gates(queue: Queue) -> list[Gate]:
+    """Return the gate of a queue, and the operator's gate of this queue."""
+    held = [gate for gate in queue.gates if gate.kind == "operator" and gate.name.startswith(f"{SCOPE_QUEUE} ")]
+    return [queue.gate, *held]
 
 
 def _waiter(waiter: Waiter) -> dict[str, object]:

@@ -36,6 +36,8 @@ READ_WORK: Final = 4
 """Units of work to read the headers of a message."""
 SEARCHED_A_UNIT: Final = 4096
 """Bytes of a body that are searched with one unit of work."""
+UNKNOWN_REASON: Final = "unknown"
+"""Reason of messages without death headers."""
 ANY: Final = "*"
 
 
@@ -77,7 +79,7 @@ class ChosenMessages(MessageFilter):
         try:
             if wanted.reason:
                 entries = message_format.death_entries(content)
-                if not entries or entries[0]["reason"] != wanted.reason:
+                if (entries[0]["reason"] if entries else UNKNOWN_REASON) != wanted.reason:
                     return False
             if wanted.headers:
                 headers = message_format.headers(content)

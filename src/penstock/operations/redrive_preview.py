@@ -20,6 +20,7 @@ from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, VHOST, Operation, Route
+from penstock.operations.message_filter import UNKNOWN_REASON
 from penstock.operations.transfers import REDRIVE, Wanted
 from penstock.texts import brief_age
 
@@ -27,8 +28,6 @@ EXAMINED_MOST: Final = 20_000
 """Most messages of one preview."""
 TARGETS_MOST: Final = 100
 """Most target queues of an answer; messages for others are counted."""
-UNKNOWN_REASON: Final = "unknown"
-"""Reason of messages without death headers."""
 
 
 class Preview:

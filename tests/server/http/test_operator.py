@@ -47,6 +47,7 @@ def test_override_is_set_and_shown_with_the_source_that_it_hides(web: Web) -> No
     for more, capacity in (({}, 10), ({"override": True}, 50)):
         found = web.do("POST", "/penstock/settings/preview", {**preview, **more}, status=200).json
         assert found["after"]["capacity"]["messages"] == capacity
+        assert len(found["without_effect"]) == (0 if more else 1)
     assert web.do("PUT", "/penstock/settings", {**wanted, "override": True}, status=200).json["warnings"] == []
     rows = web.get(f"/penstock/settings?scope=queue&name={queue}")["settings"]
     row = next(each for each in rows if each["setting"] == "capacity-messages")

@@ -134,15 +134,16 @@ def test_sequence_needs_a_known_queue(process: BrokerProcess, page: Page) -> Non
     assert settled(process, cursor) == dict.fromkeys(queues, 0)
 
 
-def test_flow_map_leads_to_the_cursor(process: BrokerProcess, page: Page) -> None:
-    cursor = some_name("mapped")
-    with reading(process, cursor, some_name("q")):
+def test_flow_map_leads_to_the_cursor(process: BrokerProcess, web: Web, page: Page) -> None:
+    cursor, queue = some_name("mapped"), some_name("q")
+    with reading(process, cursor, queue):
+        web.do("POST", "/penstock/block", {"queue": queue}, status=200)  # A held queue stays on the map.
         page.goto(f"{process.http}/#/flow")
-        page.get_by_role("button", name=re.compile(f"^cursor {cursor}, ")).focus()
-        page.keyboard.press("Enter")
-        page.get_by_role("link", name="More of it, and move it").click()
+        page.get_by_role("button", name=f"Cursor {cursor} ").press("Enter")
+        page.get_by_role("link", name="Open the cursor").click()
         page.get_by_role("heading", name=cursor, exact=True).wait_for()
         page.get_by_role("link", name=re.compile("^con:")).wait_for()
+        web.do("POST", "/penstock/unblock", {"queue": queue}, status=200)
 
 
 def test_cursor_is_deleted_from_its_page(process: BrokerProcess, page: Page) -> None:

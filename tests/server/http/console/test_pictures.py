@@ -74,19 +74,18 @@ def shop(url: str) -> Iterator[None]:
 def test_pictures_of_the_console(tmp_path: Path) -> None:
     with chromium() as browser, serving(tmp_path, "--http", "127.0.0.1:0") as broker, shop(broker.url):
         with console(browser, broker.http, 1240, 600) as page:
-            page.locator("svg .producer.blocked", has_text="web shop").wait_for()
+            page.get_by_role("button", name="Producer web shop").wait_for()
             page.goto(f"{broker.http}/#/queues/%2F/invoices")
             page.get_by_role("heading", name="invoices").wait_for()
             page.wait_for_timeout(WATCHED_MS)
-            page.get_by_role("region", name="Band").screenshot(path=PICTURES / "console-band.png")
+            page.get_by_role("region", name="Depth and rates").screenshot(path=PICTURES / "console-band.png")
             page.goto(f"{broker.http}/#/flow")
-            page.locator("svg .producer.blocked", has_text="web shop").wait_for()
+            page.get_by_role("button", name="Producer web shop").wait_for()
             page.wait_for_timeout(10_000)
-            page.locator("svg .producer.blocked", has_text="web shop").click()
-            page.get_by_role("heading", name="What would open it").wait_for()
+            page.get_by_role("heading", name="What helps").wait_for()
             page.screenshot(path=PICTURES / "console-flow.png")
         with console(browser, broker.http, 390, 844, "dark") as page:
-            page.get_by_text("↓ gate").first.wait_for()
+            page.locator("a.lane.blocked").first.wait_for()
             page.wait_for_timeout(5_000)
             page.screenshot(path=PICTURES / "console-phone.png")
     for name in ("console-band", "console-flow", "console-phone"):

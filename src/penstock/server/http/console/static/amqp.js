@@ -1,5 +1,7 @@
 // Bodies of AMQP 1.0 that are values or lists, and not only bytes: their sections, as text for people.
 
+import { written } from "./json.js";
+
 const SECTIONS = new Map([[0x75, "data"], [0x76, "amqp-sequence"], [0x77, "amqp-value"], [0x78, "footer"]]);
 const MOST = 10000;
 const FIXED = new Map([
@@ -97,5 +99,5 @@ export function sections(octets) {
 }
 
 function shown(value) {
-  return typeof value === "string" ? value : JSON.stringify(value, (name, each) => (typeof each === "bigint" ? String(each) : each), 2);
+  return typeof value === "string" ? value : written(value, 2);
 }

@@ -18,6 +18,7 @@ import * as limits from "./pages/limits.js";
 import * as overview from "./pages/overview.js";
 import * as queues from "./pages/queues.js";
 import * as policies from "./pages/policies.js";
+import * as queue from "./pages/queue/first.js";
 import * as queueLimits from "./pages/queue/limits.js";
 import * as messages from "./pages/queue/messages.js";
 import * as state from "./pages/queue/state.js";
@@ -29,8 +30,8 @@ import { JobLines, jobs } from "./parts/jobs.js";
 import { applyTheme, switchTheme } from "./theme.js";
 
 const MODULES = { flow, overview, queues, exchanges, connections, channels, consumers, cursors, users, vhosts, limits, policies, settings, definitions };
-const DETAILS = { queues: state, connections, exchanges, cursors: cursor, users, vhosts };
-// Parts of a queue, by the last name of their address; the first is also without it.
+const DETAILS = { queues: queue, connections, exchanges, cursors: cursor, users, vhosts };
+// Parts of a queue, by the last name of their address.
 const PARTS = { state, messages, limits: queueLimits };
 const RELOAD_MS = 3000;
 const HIDDEN_MS = 10000;

@@ -51,3 +51,8 @@ export function object(members) {
 export function exact(text) {
   return JSON.parse(text, (name, value, context) => (typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "") ? BigInt(context.source) : value));
 }
+
+// The opposite: JSON.stringify refuses large integers.
+export function written(value, indent = 0) {
+  return JSON.stringify(value, (name, each) => (typeof each === "bigint" ? `\u0000${each}` : each), indent).replace(/"\\u0000(-?\d+)"/g, "$1");
+}

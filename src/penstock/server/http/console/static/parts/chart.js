@@ -194,7 +194,7 @@ function ceiling({ points, limits, now }) {
 function marks(most, wanted, binary = false) {
   const rough = most / wanted;
   const power = binary ? 2 ** Math.floor(Math.log2(rough)) : 10 ** Math.floor(Math.log10(rough));
-  const step = power * (binary ? (rough > power ? 2 : 1) : [1, 2, 5, 10].find((each) => each * power >= rough));
+  const step = power * (binary ? (rough > power ? 2 : 1) : [1, 2, 5, 10].find((each) => each * power >= .8 * rough));
   return Array.from({ length: Math.floor(most / step) + 1 }, (none, at) => at * step);
 }
 

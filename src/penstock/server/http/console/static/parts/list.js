@@ -193,7 +193,7 @@ export class List {
 }
 
 // Make these the children, and move only those that are elsewhere: a row that moves loses the focus.
-function place(parent, children) {
+export function place(parent, children) {
   for (const each of [...parent.children]) if (!children.includes(each)) each.remove();
   children.forEach((each, at) => { if (parent.children[at] !== each) parent.insertBefore(each, parent.children[at] ?? null); });
 }

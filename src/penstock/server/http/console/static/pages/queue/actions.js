@@ -69,7 +69,7 @@ export class Actions {
   deletes() {
     const { queue, bindings } = this;
     if (!queue) return "Removes the queue with its messages and bindings.";
-    const bound = (bindings ?? []).filter((each) => each.source).length;
+    const bound = (bindings ?? []).length;
     return `Removes the queue with its ${plural(queue.messages, "message")}${bindings ? ` and ${plural(bound, "binding")}` : ""}.${queue.consumers ? ` ${plural(queue.consumers, "consumer")} ${queue.consumers === 1 ? "is" : "are"} cancelled.` : ""}`;
   }
 

@@ -10,7 +10,7 @@ import { connectionOf, obstacle } from "./reason.js";
 const TAG = 8;
 const PACE_MS = 10000;
 const CONSUMERS = [{ title: "Client", kind: "name" }, { title: "Tag", kind: "wide" }, { title: "Unacked", kind: "n" }, { title: "Out /s", kind: "n" }, { title: "Why it gets nothing", kind: "wide" }];
-const WAITERS = [{ title: "Place", kind: "n" }, { title: "Producer", kind: "name" }, { title: "Held", kind: "n" }, { title: "Deadline", kind: "n wide" }, { title: "Waits", kind: "n" }];
+const WAITERS = [{ title: "Place", kind: "pl wide" }, { title: "Producer", kind: "name" }, { title: "Held", kind: "n" }, { title: "Deadline", kind: "n wide" }, { title: "Waits", kind: "n" }];
 
 // Deliveries a second of each consumer, from its count of some seconds ago.
 export class Paces {

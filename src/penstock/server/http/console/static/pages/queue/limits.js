@@ -2,14 +2,16 @@
 
 import { call, get, may, path } from "../../api.js";
 import { button, field, h, input, notice, renew, replace } from "../../dom.js";
-import { bytes, count, valueOf } from "../../format.js";
+import { about, bytes, count, rateNumber, valueOf } from "../../format.js";
 import { form } from "../../parts/dialogs.js";
-import { card, gone, skeleton } from "../../parts/page.js";
+import { card, gone, skeleton, title } from "../../parts/page.js";
 import { bar, nearer } from "../../parts/pictures.js";
 import { table } from "../../parts/list.js";
 import { flat } from "../queues.js";
 import { inEffect } from "./effect.js";
 import { head } from "./head.js";
+import { pointsOf } from "./past.js";
+import { sendingRate } from "./reason.js";
 
 const EVERY_MS = 10000;
 const LOOK_MS = 250;
@@ -48,7 +50,7 @@ class LimitsPage {
       if (this.left) return;
       if (error.status === 404) {
         this.leave();
-        replace(this.main, h("h1", { tabindex: "-1" }, this.name), gone("Queue", this.name, this.seen ? `was deleted at ${new Date().toLocaleTimeString()}.` : `is not in virtual host ${this.vhost}.`, "#/queues", "All queues"));
+        replace(this.main, title(this.name, { up: [["Queues", "#/queues"]] }), gone("Queue", this.name, this.seen ? `was deleted at ${new Date().toLocaleTimeString()}.` : `is not in virtual host ${this.vhost}.`, "#/queues", "All queues"));
         return;
       }
       if (!this.seen) replace(this.now, h("p", { class: "red", role: "alert" }, error.message));
@@ -92,14 +94,17 @@ function limitRow(when, shown, limits) {
 
 // The dialog: limits now and then as bars, and sentences of the broker about what the change does at once.
 export async function changeLimits(vhost, name, changed) {
-  let queue = null;
-  try { queue = await get(path`/queues/${vhost}/${name}`); } catch (error) { notice(error.message, "bad"); return; }
-  new LimitsDialog(vhost, name, queue, changed);
+  try {
+    const [queue, history] = await Promise.all([get(path`/queues/${vhost}/${name}`), get(path`/penstock/history/${vhost}/${name}` + "?seconds=5")]);
+    new LimitsDialog(vhost, name, queue, pointsOf(history.tiers[0]), changed);
+  } catch (error) {
+    notice(error.message, "bad");
+  }
 }
 
 class LimitsDialog {
-  constructor(vhost, name, queue, changed) {
-    Object.assign(this, { vhost, name, queue, changed, asked: 0, timer: null });
+  constructor(vhost, name, queue, points, changed) {
+    Object.assign(this, { vhost, name, queue, points, changed, asked: 0, timer: null });
     this.inputs = FIELDS.map(([key, title]) => [key, title, input({ name: key, inputmode: "numeric", placeholder: this.placeholder(key) })]);
     this.inputs[0][2].autofocus = true;
     this.override = h("input", { type: "checkbox" });
@@ -107,7 +112,7 @@ class LimitsDialog {
     this.preview = h("div", { class: "inset" });
     this.said = h("div", { class: "said", role: "status" });
     this.element = form(`Change limits of ${name}`, [h("p", {}, `Set for the pattern ${name}, as penstock queues set does. Empty: as it is; none: no limit.`),
-      h("div", { class: "fields" }, this.inputs.map(([, title, control]) => field(title, control))), this.preview, this.said, this.overriding], "Set limits", () => this.set());
+      h("div", { class: "fields four" }, this.inputs.map(([, title, control]) => field(title, control))), this.preview, this.said, this.overriding], "Set limits", () => this.set());
     this.element.classList.add("wide");
     this.go = this.element.querySelector("button[type=submit]");
     this.go.disabled = true;
@@ -154,10 +159,18 @@ class LimitsDialog {
     const own = this.queue.penstock, now = before ?? { resume: own.resume, stop: own.stop, capacity: own.capacity }, shown = flat(this.queue);
     const rows = [limitRow("Now", { ...shown, ...now }, now), limitRow("Then", { ...shown, ...(after ?? now) }, after ?? now)];
     renew(this.preview, table("Limits now and then", LIMITS, rows));
-    const told = sentences.filter((each) => !hidden.includes(each));
+    const told = [...sentences.filter((each) => !hidden.includes(each)), ...(after ? this.forecast(after) : [])];
     renew(this.said, told.map((each) => h("p", {}, sentence(each))), hidden.map((each) => h("p", { class: "amber" }, sentence(each))));
     this.overriding.hidden = !hidden.length && !this.override.checked;
     this.go.disabled = !after || (hidden.length >= Object.keys(this.given).length);
+  }
+
+  // When the gate would close at the rates of the last minutes, as far as producers were not blocked in them.
+  forecast(after) {
+    const own = this.queue.penstock, near = nearer({ ...flat(this.queue), ...after }), comes = sendingRate(this.points), goes = own.rates?.deliver_get ?? null;
+    const opens = own.gate.open ? near.stop !== null && near.depth <= near.stop : near.resume !== null && near.depth <= near.resume;
+    if (!opens || near.unit !== "messages" || near.stop === null || comes === null || goes === null || comes <= goes) return [];
+    return [`At the rates of the last minutes, ${rateNumber(comes)} in and ${rateNumber(goes)} out a second, it closes${own.gate.open ? "" : " again"} in about ${about((near.stop - near.depth) / (comes - goes))}`];
   }
 
   async set() {
@@ -170,5 +183,5 @@ class LimitsDialog {
 // A sentence of the broker; what it says of the command line is a choice of the dialog here.
 function sentence(said) {
   const text = said.replace("; `set --override` is stronger than all", "");
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+  return `${/^[a-z]+ /.test(text) ? text.charAt(0).toUpperCase() : text.charAt(0)}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }

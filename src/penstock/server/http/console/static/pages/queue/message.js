@@ -1,9 +1,11 @@
 // One message beside the list: where it comes from, its body, its properties, and its deaths.
 
 import { path } from "../../api.js";
+import { hexOf } from "../../amqp.js";
 import { attempt, button, h, replace } from "../../dom.js";
 import { bytes, clock, count, plural, seconds } from "../../format.js";
 import { icon } from "../../icons.js";
+import { written } from "../../json.js";
 import { copy, facts } from "../../parts/page.js";
 import { bodyOf, octetsOf } from "./body.js";
 import { deaths, holder, reasonName } from "./reasons.js";
@@ -101,7 +103,11 @@ function arrival(row) {
     ["failed deliveries", row.delivery_count || null], ["held by", row.holder ? h("span", { class: "mono" }, row.holder) : null], ["consumer tag", row.consumer ? h("span", { class: "mono" }, row.consumer) : null]])];
 }
 
+// A value of a header as people write it: the broker marks what JSON does not have with a dollar sign.
 function text(value) {
-  if (typeof value === "bigint") return String(value);
-  return h("span", { class: "mono" }, typeof value === "string" ? value : JSON.stringify(value, (name, each) => (typeof each === "bigint" ? String(each) : each)));
+  const tag = value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length === 1 ? Object.keys(value)[0] : null;
+  if (tag === "$timestamp") return `${clock(value[tag], 86400)} ${clock(value[tag], 1)}`;
+  if (tag === "$binary") return h("span", { class: "mono" }, `0x${hexOf(octetsOf({ payload: value[tag] }))}`);
+  const plain = tag === "$decimal" || tag === "$double" ? value[tag] : value;
+  return h("span", { class: "mono" }, typeof plain === "string" ? plain : written(plain));
 }

@@ -69,7 +69,7 @@ class MessagesPage {
     this.foot = h("div", { class: "foot", hidden: true });
     replace(this.main, this.top, this.jobs.element,
       h("div", { class: "tools" }, h("form", { class: "find wide", role: "search", onsubmit: (event) => { event.preventDefault(); this.search(); } }, icon("filter"), this.filter), this.chips.element,
-        h("div", { class: "end" }, h("span", { class: "quiet note" }, "Browsing takes nothing and marks nothing."))), this.said,
+        h("div", { class: "end" }, h("span", { class: "quiet promise" }, "Browsing takes nothing and marks nothing."))), this.said,
       h("div", { class: "split" }, h("div", { class: "card flush" }, this.place, this.foot), this.view.element), this.bar.element);
     this.keys = (event) => this.onKey(event);
     this.main.addEventListener("keydown", this.keys);
@@ -104,6 +104,7 @@ class MessagesPage {
       const queue = await this.source.queue();
       if (stale()) return;
       this.queue = queue;
+      this.view.element.hidden = this.chip === "delayed";
       if (this.chip === "delayed") await this.loadDelayed(stale); else await this.loadPage(stale);
       if (stale()) return;
       replace(this.said);
@@ -114,6 +115,7 @@ class MessagesPage {
       if (stale()) return;
       if (error.status === 404) { this.end(); return; }
       replace(this.said, error.message);
+      if (!this.found) replace(this.place);
       if (error.status === 400 || error.status === 406) this.filter.setAttribute("aria-invalid", "true");
     }
     this.timer = setTimeout(() => this.later(), AGAIN_MS);
@@ -128,9 +130,10 @@ class MessagesPage {
   }
 
   async loadPage(stale) {
+    this.halted = false;
     const searched = (examined, hits) => {
-      if (stale()) return false;
-      replace(this.foot, h("span", {}, `${count(examined)} messages searched, ${count(hits)} found.`));
+      if (stale() || this.halted) return false;
+      this.showSearch(examined, hits);
       return true;
     };
     const found = await this.source.page(this.wanted, this.starts.at(-1), searched);
@@ -140,6 +143,14 @@ class MessagesPage {
     this.put(found.messages.length ? this.letters.element : this.nothing());
     this.showFoot(found.messages.length, found.next !== null);
     if (this.view.position === null && found.messages.length && innerWidth >= WIDE) this.look(found.messages[0]);
+  }
+
+  // A rare match in a long queue: how far the search is, and its end.
+  showSearch(examined, hits) {
+    if (!this.searching) this.searching = h("div", { class: "empty" }, h("p", { role: "status" }), button("Stop", () => { this.halted = true; }));
+    replace(this.searching.firstChild, `${count(examined)} of ${count(this.queue.messages)} messages searched, ${count(hits)} found.`);
+    this.foot.hidden = true;
+    this.put(this.searching);
   }
 
   async loadDelayed(stale) {
@@ -256,6 +267,9 @@ class MessagesPage {
     this.picks.clear();
     this.view.nothing();
     this.letters.looked = null;
+    this.found = null;
+    this.foot.hidden = true;
+    this.put(skeleton(320));
     this.load();
   }
 

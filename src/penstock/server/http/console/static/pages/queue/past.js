@@ -50,9 +50,7 @@ export class Past {
   }
 
   take(span, found) {
-    const end = found.end / 1000, last = found.messages.length - 1;
-    const points = found.messages.map((messages, at) => ({
-      at: end - (last - at) * found.seconds, messages, bytes: found.bytes[at], in: found.publish[at], out: found.deliver_get[at], closed: found.closed[at] }));
+    const end = found.end / 1000, points = pointsOf(found);
     const first = points.length ? points[0].at - found.seconds / 2 : Infinity;
     const before = this.points(span).filter((each) => each.at < first && each.at > end - Number(span));
     this.tiers.set(span, { end, points: [...before, ...points] });
@@ -62,4 +60,11 @@ export class Past {
     this.left = true;
     for (const each of this.timers.values()) clearTimeout(each);
   }
+}
+
+// The points of a tier of a history.
+export function pointsOf(tier) {
+  const end = tier.end / 1000, last = tier.messages.length - 1;
+  return tier.messages.map((messages, at) => ({
+    at: end - (last - at) * tier.seconds, messages, bytes: tier.bytes[at], in: tier.publish[at], out: tier.deliver_get[at], closed: tier.closed[at] }));
 }

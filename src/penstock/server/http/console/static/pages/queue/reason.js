@@ -7,6 +7,7 @@ import { addressOf, clientParts, link } from "../../parts/cells.js";
 import { amount, nearer } from "../../parts/pictures.js";
 
 const MINUTE_S = 60;
+const STEP_S = 5;
 const FEWEST = 5;
 const OPEN_LEAST_S = 5;
 const OUT_OF_CREDIT = /^out of credit: [\d,]+ unacknowledged of a prefetch of ([\d,]+)/;
@@ -63,13 +64,18 @@ function blocked(seen) {
     : [h("b", {}, `The gate has been closed for ${told(closed ?? 0)}.`), " No producer waits."];
   const opens = queue.penstock.gate.open || near.resume === null ? "The gate is open again: those who wait go on in their turn." : opening(near, points);
   const stopped = (why.line ?? []).length && (why.blocked ?? []).some((each) => each.stopped);
-  return { tone: "stop", lead, more: [[opens, " ", consumersOf(queue)], stopped ? "Whoever has waited a whole hold deadline is refused what it publishes now." : null].filter(Boolean) };
+  return { tone: "stop", lead, more: [[opens, consumersOf(queue), stopped ? "The hold deadline has passed: what the first in line publishes now is refused." : ""].filter(Boolean).join(" ")] };
+}
+
+// How many messages a second producers send while the gate is open; null if it was not open for long.
+export function sendingRate(points) {
+  const open_s = points.reduce((sum, each) => sum + (1 - each.closed) * STEP_S, 0);
+  return open_s >= OPEN_LEAST_S ? points.reduce((sum, each) => sum + each.in * STEP_S, 0) / open_s : null;
 }
 
 // How fast producers send when they may, and how fast consumers take.
 function paces({ queue, points, why }, waiting) {
-  const open = points.filter((each) => each.closed < 1), for_s = open.reduce((sum, each) => sum + (1 - each.closed) * 5, 0);
-  const sent = for_s >= OPEN_LEAST_S ? points.reduce((sum, each) => sum + each.in * 5, 0) / for_s : null;
+  const sent = sendingRate(points);
   const out = queue.penstock.rates?.deliver_get ?? null;
   const takers = [...new Set(consumers(queue).map((each) => clientParts(each.channel_details.penstock.label)[0]))];
   const cursors = (why.waits_for ?? []).filter((each) => each.cursor).map((each) => each.cursor);
@@ -95,11 +101,11 @@ const sized = (near, value) => (near.unit === "bytes" ? bytes(value) : plural(va
 
 // The change of a level by the second over the last minute, null unless it is steady: its deviation is below a third.
 export function steady(values) {
-  const last = values.slice(-(MINUTE_S / 5) - 1);
+  const last = values.slice(-(MINUTE_S / STEP_S) - 1);
   if (last.length < FEWEST) return null;
   const rises = last.slice(1).map((each, at) => each - last[at]), mean = rises.reduce((sum, each) => sum + each, 0) / rises.length;
   const spread = Math.sqrt(rises.reduce((sum, each) => sum + (each - mean) ** 2, 0) / rises.length);
-  return mean === 0 || spread > Math.abs(mean) / 3 ? null : mean / 5;
+  return mean === 0 || spread > Math.abs(mean) / 3 ? null : mean / STEP_S;
 }
 
 function consumers(queue) {

@@ -9,7 +9,7 @@ import { addressOf, link } from "../../parts/cells.js";
 import { Chart } from "../../parts/chart.js";
 import { menu } from "../../parts/dialogs.js";
 import { table } from "../../parts/list.js";
-import { card, facts, figures, gone, number, reason, segments, skeleton } from "../../parts/page.js";
+import { card, facts, figures, gone, number, reason, segments, skeleton, title } from "../../parts/page.js";
 import { nearer } from "../../parts/pictures.js";
 import { publish } from "../../parts/publish.js";
 import { flat } from "../queues.js";
@@ -26,7 +26,7 @@ const EVERY_MS = 2000;
 const SLOWLY_MS = 10000;
 const FIRST = 5;
 const FAR = .12;
-const MESSAGES = [{ title: "Position", kind: "n" }, { title: "Key", kind: "name" }, { title: "Size", kind: "n" }, { title: "Age", kind: "n" }];
+const MESSAGES = [{ title: "Position", kind: "pl wide" }, { title: "Key", kind: "name" }, { title: "Size", kind: "n" }, { title: "Age", kind: "n" }];
 
 export function open(main, [vhost, name], user) {
   return new StatePage(main, vhost, name, user);
@@ -96,7 +96,8 @@ class StatePage {
     const [bindings, messages] = await Promise.allSettled(wanted);
     if (this.left) return;
     if (bindings.status === "fulfilled") {
-      this.bindings = bindings.value;
+      this.actions.bindings = this.bindings = bindings.value;
+      if (this.queue) renew(this.places.danger, this.actions.dangers());
       renew(this.places.bindings, bindingTable(this.vhost, this.name, this.bindings, () => this.details()));
       this.count("bindings", this.bindings.length);
     }
@@ -153,8 +154,8 @@ class StatePage {
     const { queue } = this, own = queue.penstock, near = nearer(flat(queue)), rates = own.rates;
     const rate = (value) => (value === undefined || value === null ? number(null) : value ? rateNumber(value) : number(0));
     const [size, unit] = parts(own.depth.bytes), most = near.unit === "messages" ? near.end : null, limit = near.unit === "bytes" ? near.end : null;
-    const small = [own.paged ? `${count(own.paged.messages)} on the disk` : most === null ? null : `of ${count(most)}`, own.oldest_s === null ? null : `oldest ${about(own.oldest_s)}`].filter(Boolean).join(", ");
-    return [["Depth", number(own.depth.messages), small], ["Bytes", size, limit === null ? unit : `${unit} of ${bytes(limit)}`], ["In", rate(rates?.publish), "/s"], ["Out", rate(rates?.deliver_get), "/s"],
+    const small = own.paged ? `${count(own.paged.messages)} on the disk` : most === null ? null : `of ${count(most)}`;
+    return [[`Depth${oldest(own.oldest_s)}`, number(own.depth.messages), small], ["Bytes", size, limit === null ? unit : `${unit} of ${bytes(limit)}`], ["In", rate(rates?.publish), "/s"], ["Out", rate(rates?.deliver_get), "/s"],
       ["Unacknowledged", number(queue.messages_unacknowledged)], this.duty()];
   }
 
@@ -164,7 +165,7 @@ class StatePage {
     if (!points.length) return ["Gate closed", number(null), "% of 5 min"];
     const part = points.reduce((sum, each) => sum + each.closed, 0) / points.length;
     const shown = part > 0 && part < .01 ? "<1" : Math.round(100 * part);
-    return ["Gate closed", number(part, () => shown), `% of ${over >= 290 ? `5\u00a0min` : seconds(over)}`, part > .5 ? "red" : null];
+    return ["Gate closed", number(part, () => shown), `% of ${about(over)}`, part > .5 ? "red" : null];
   }
 
   draw() {
@@ -201,7 +202,7 @@ class StatePage {
   end(when) {
     this.leave();
     replace(this.main, gone("Queue", this.name, when ? `was deleted at ${when.toLocaleTimeString()}.` : `is not in virtual host ${this.vhost}. It was deleted, or never declared.`, "#/queues", "All queues"));
-    this.main.prepend(h("h1", { tabindex: "-1" }, this.name));
+    this.main.prepend(title(this.name, { up: [["Queues", "#/queues"]] }));
   }
 
   leave() {
@@ -213,6 +214,8 @@ class StatePage {
   }
 }
 
+const oldest = (age) => (age === null ? "" : `, oldest ${about(age)}`);
+
 function parts(size) {
   const [value, unit] = bytes(size).split("\u00a0");
   return [size ? value : number(0), unit];
@@ -221,7 +224,7 @@ function parts(size) {
 function streamFigures(queue) {
   const { stream, rates } = queue.penstock, [size, unit] = parts(stream.retained_bytes);
   const rate = (value) => number(value, rateNumber);
-  return [["Retained", number(stream.messages), stream.oldest_s === null ? "" : `oldest ${about(stream.oldest_s)}`],
+  return [[`Retained${oldest(stream.oldest_s)}`, number(stream.messages)],
     ["Bytes", size, stream.max_length_bytes === null ? unit : `${unit} of ${bytes(stream.max_length_bytes)}`], ["In", rate(rates?.publish), "/s"], ["Out", rate(rates?.deliver_get), "/s"],
     ["Offsets", stream.messages ? count(stream.first) : number(null), stream.messages ? `to ${count(stream.next - 1)}` : ""], ["Segments", count(stream.segments)]];
 }

@@ -63,7 +63,7 @@ export function move(source, chosen, begun, { only = null, why = null } = {}) {
       replace(state, `${row.penstock.state.text}; ${plural(row.messages, "message")}`);
       target.removeAttribute("aria-invalid");
     } catch (error) {
-      replace(state, h("span", { class: "red" }, error.message));
+      replace(state, h("span", { class: "red" }, error.status === 404 ? `There is no queue ${target.value} in virtual host ${source.vhost}.` : error.message));
       target.setAttribute("aria-invalid", "true");
     }
   };
