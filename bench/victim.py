@@ -303,7 +303,7 @@ def resets(place: Place) -> Act:
 
 
 SIZE_MOST = 32_768
-"""Largest size of a commit: copies of its publishes and settlements together (docs/flow-control.md)."""
+"""Largest size of a commit: copies of its publishes and settlements together (docs/inside/flow-control.md)."""
 TX_SELECT = method_frame(1, spec.TX_SELECT)
 TX_COMMIT = method_frame(1, spec.TX_COMMIT)
 TX_ROLLBACK = method_frame(1, spec.TX_ROLLBACK)

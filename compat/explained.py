@@ -1,4 +1,4 @@
-"""Differences that are known and meant: (suite, test) to the sentence that stands in docs/compatibility.md."""
+"""Differences that are known and meant: (suite, test) to the sentence that stands in docs/inside/compatibility.md."""
 
 POLICIES = "`rabbitmqctl set_policy` speaks to RabbitMQ alone; policies are set by HTTP and commands of our own."
 PERMISSIONS = "`rabbitmqctl set_permissions` speaks to RabbitMQ alone; tests/compat/test_access.py asks both brokers."

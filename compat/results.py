@@ -94,7 +94,7 @@ def _counts(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def page(titles: dict[str, str], found: dict[str, list[Outcome]], all_differences: list[Difference]) -> str:
-    """Return the table as docs/compatibility.md has it: for each broker how many of those that ran have passed."""
+    """Return the table of docs/inside/compatibility.md: for each broker how many of those that ran have passed."""
     lines = ["| suite | " + " | ".join(found) + " | differ |", "|---" * (len(found) + 2) + "|"]
     for key, title in titles.items():
         cells = []

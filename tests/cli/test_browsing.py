@@ -239,30 +239,6 @@ def test_large_body_is_truncated_and_refused_by_publish(broker: BrokerProcess, n
     assert [len(row["payload"]) for row in browsed(broker, name, "--truncate", "100")] == [100, 5]
 
 
-@pytest.mark.parametrize("binary", [True, False], ids=["binary", "text"])
-@pytest.mark.parametrize("size", [(1 << 20) + 1, (9 << 20) + 5], ids=["a byte more", "spooled"])
-def test_whole_bodies_are_exported_in_pieces_and_published_again(
-    broker: BrokerProcess, name: str, tmp_path: Path, binary: bool, size: int
-) -> None:
-    run(broker, "queues", "declare", name)
-    unit = bytes(range(256)) if binary else "grüße €".encode()
-    sent = (unit * (size // len(unit) + 1))[:size] if binary else unit * (size // len(unit) + 1)
-    (tmp_path / "body").write_bytes(sent)
-    run(broker, "queues", "publish", name, "--whole", "--file", str(tmp_path / "body"), "--header", "n=1")
-    run(broker, "queues", "publish", name, "small")
-    done = penstock_command("messages", "browse", name, "--json", "--whole", "--url", broker.url)
-    assert (done.returncode, done.stderr) == (0, "")
-    large, small = map(json.loads, done.stdout.splitlines())
-    assert (large["payload_encoding"], large["payload_bytes"], "truncated" in large) == ("base64", len(sent), False)
-    assert small["payload"] == "small"
-    (tmp_path / "messages.jsonl").write_text(done.stdout)
-    run(broker, "queues", "purge", name)
-    run(broker, "queues", "publish", name, "--json", "--file", str(tmp_path / "messages.jsonl"))
-    with channel_of(broker) as channel:
-        _, properties, body = channel.basic_get(name, auto_ack=True)
-        assert (body, properties.headers) == (sent, {"n": 1})
-
-
 def test_positions_of_a_stream_are_its_offsets(tmp_path: Path, store: tuple[str, str]) -> None:
     with serving(tmp_path, *store) as broker:
         run(broker, "queues", "declare", "s", "x-queue-type=stream")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.common import wrapped
+from penstock.cli.common import control_session, wrapped
+from penstock.errors import PenstockError
 from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command
 from tests.support.commands import run
 from tests.support.terminals import in_terminal
@@ -102,6 +103,19 @@ def test_wrapped_sentence_has_lines_of_its_terminal(text: str, lines: list[str])
 
 def test_wrapped_sentence_of_a_tiny_terminal_is_one_line() -> None:
     assert wrapped("one two three four five", 5) == "one two three four five"
+
+
+def test_connection_that_breaks_after_an_interrupt_is_no_error(broker: BrokerProcess) -> None:
+    def broken() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise PenstockError("the rest of a frame is missing")
+
+    with pytest.raises(KeyboardInterrupt), control_session(broker.url):
+        broken()
+    with pytest.raises(PenstockError), control_session(broker.url) as connection:
+        connection.request("list", kind="nonsense")
 
 
 def test_sentence_is_wrapped_in_a_terminal_alone(broker: BrokerProcess, name: str) -> None:

@@ -38,6 +38,7 @@ def parse(line: str) -> None:
 WITHOUT_JSON = {
     "penstock serve": "it runs until it is stopped; its log may be JSON",
     "penstock completion": "it prints a script",
+    "penstock stop": "it prints one sentence, about signals",
     "penstock man": "it prints a page",
     "penstock help": "it prints a page",
     "penstock flow analyze": "its results are Parquet",

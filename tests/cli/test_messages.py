@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, some_name
 from tests.support.commands import run, started, told
 from tests.support.stalls import undisturbed
+from tests.support.terminals import in_terminal
 
 
 def test_messages_go_in_and_come_out(broker: BrokerProcess, name: str) -> None:
@@ -129,7 +130,7 @@ def test_interrupted_consumer_requeues_its_messages(broker: BrokerProcess, name:
         assert [process.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
-        assert process.stderr.read() == ""
+        assert process.stderr.read() == "penstock: interrupted: 2 messages printed, requeued\n"
     queue = broker.queue(name)
     assert (queue["depth"]["messages"], queue["unacknowledged"]["messages"]) == (2, 0)
 
@@ -140,4 +141,51 @@ def test_consumer_whose_queue_goes_says_so(broker: BrokerProcess, name: str) -> 
         eventually(lambda: broker.queue(name)["consumers"] == 1, "it consumes")
         run(broker, "delete", "queue", name)
         assert process.wait(PATIENCE) == 1
-        assert process.stderr.read() == f"penstock: queue '{name}' was deleted\n"
+        assert process.stderr.read().splitlines() == [
+            "penstock: 0 messages printed, 0 acknowledged",
+            f"penstock: queue '{name}' was deleted",
+        ]
+
+
+def test_consumer_that_acknowledges_counts_messages_in_its_last_line(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "one", "two", "three")
+    words = ("consume", name, "--ack", "--count", "2", "--url", broker.url)
+    done = penstock_command(*words)
+    assert (done.returncode, done.stdout) == (0, "one\ntwo\n")
+    assert done.stderr == "penstock: 2 messages printed, 2 acknowledged\n"
+    assert broker.depth(name) == 1
+
+
+def test_interrupted_publisher_counts_confirmed_and_unknown_messages(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
+    for more in ((), ("--json",)):
+        run(broker, "purge", name)
+        bodies = [json.dumps({"payload": each}) if more else each for each in ("one", "two", "three", "four")]
+        with started(broker, "publish", name, *more) as process:
+            process.stdin.write("".join(f"{body}\n" for body in bodies))
+            process.stdin.flush()
+            assert process.stderr.readline().startswith(f"penstock: waiting: queue {name}: ")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 130
+            last = process.stderr.read().splitlines()[-1]
+            out = process.stdout.read()
+        assert last == "penstock: interrupted: 2 confirmed, 2 unknown; unknown messages may be in their queues"
+        if more:
+            answer = json.loads(out)
+            assert (answer["published"], answer["confirmed"], answer["unknown"]) == (4, 2, 2)
+            assert answer["error"] == "interrupted"
+        else:
+            assert out == ""
+
+
+def test_publisher_on_a_terminal_has_a_line_of_progress_no_wider_than_it(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
+    words = ("queues", "publish", name, "one", "two", "three", "--url", broker.url)
+    with in_terminal(*words, columns=50, lines=24) as terminal:
+        terminal.wait(lambda text: "3 published, 2 confirmed, waiting: " in text, "the progress")
+        line = terminal.line("3 published")
+        assert line.rstrip().endswith("…")
+        terminal.press("\x03")
+        assert terminal.ended() == 130
+        assert terminal.line("penstock: interrupted: 2 confirmed, 1 unknown")

@@ -169,8 +169,10 @@ def test_interrupted_move_prints_its_counts(brokers: tuple[BrokerProcess, Broker
     assert process.stderr is not None
     assert process.stderr.readline().startswith("penstock: waiting: queue held")
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
+    assert err.splitlines()[-1].startswith("penstock: interrupted: ")
+    assert err.splitlines()[-1].endswith("were on their way and may be in both queues")
     answer = json.loads(out)
     assert answer["error"] == "interrupted"
     assert answer["moved"] + answer["doubtful"] == 5
@@ -190,6 +192,20 @@ def test_move_of_all_queues_takes_those_that_both_brokers_have(tmp_path: Path) -
         assert len(taken(old.url, "old-only")) == 1
 
 
+def test_move_without_messages_says_why(tmp_path: Path) -> None:
+    with serving(tmp_path) as old, serving(tmp_path) as new:
+        words = ("messages", "move", "--from-url", old.url, "--to-url", new.url)
+        done = penstock_command(*words, "--all")
+        empty = "no message moved: the target has no queues; `penstock definitions import` makes them\n"
+        assert (done.returncode, done.stdout) == (0, empty), done.stderr
+        declared(old.url, "a", "b")
+        declared(new.url, "a", "b")
+        done = penstock_command(*words, "--all")
+        assert (done.returncode, done.stdout) == (0, "no message moved: all 2 queues are empty\n"), done.stderr
+        done = penstock_command(*words, "--from", "a")
+        assert (done.returncode, done.stdout) == (0, "no message moved: the queue is empty\n"), done.stderr
+
+
 def test_move_names_streams_and_messages_that_are_not_delivered(tmp_path: Path) -> None:
     data = [("--data", str(tmp_path / name)) for name in ("a", "b")]
     with serving(tmp_path, *data[0]) as old, serving(tmp_path, *data[1]) as new:
@@ -200,14 +216,14 @@ def test_move_names_streams_and_messages_that_are_not_delivered(tmp_path: Path) 
             channel.basic_publish("", "log", b"1")
         eventually(lambda: old.queue("log")["stream"]["next"] == 1, "the message is kept")
         done = penstock_command("messages", "move", "--all", "--from-url", old.url, "--to-url", new.url)
-        sentence = "0 messages moved, of 0 queues; 1 stream not moved, as streams keep their messages: log\n"
+        sentence = "no message moved; 1 stream not moved, as streams keep their messages: log\n"
         assert (done.returncode, done.stdout) == (0, sentence), done.stderr
         declared(new.url, "plain")
         done = penstock_command(
             *("messages", "move", "--from", "log", "--to", "plain", "--from-url", old.url, "--to-url", new.url)
         )
         left = "1 were not delivered: consumers have them, or the queue is a stream"
-        assert (done.returncode, done.stdout) == (0, f"0 messages moved, of 0 queues; {left}\n"), done.stderr
+        assert (done.returncode, done.stdout) == (0, f"no message moved; {left}\n"), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -70,3 +70,7 @@ def test_words_of_the_command_line_have_their_near_match(served: BrokerProcess) 
 def test_virtual_host_of_the_url_has_its_near_match(served: BrokerProcess) -> None:
     done = penstock_command("status", "--url", served.url + "stagnig")
     assert done.stderr.endswith(": vhost stagnig not found (530); did you mean 'staging'?\n")
+    done = penstock_command("queues", "list", "--vhost", "zzzzzzzz", "--url", served.url)
+    hint = "; `penstock vhosts list --vhost /` lists all virtual hosts"
+    assert done.stderr.endswith(f": vhost zzzzzzzz not found (530){hint}\n")
+    assert done.returncode == 1

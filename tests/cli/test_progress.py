@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from penstock.cli import progress
+from penstock.cli.cells import width
 from penstock.cli.progress import Progress
 
 
@@ -50,6 +53,22 @@ def test_progress_on_a_terminal_replaces_its_line(
     shown.end()
     shown.end()
     assert capsys.readouterr().err == "\r1 printed\r2 printed\n"
+
+
+def test_progress_line_of_a_terminal_is_cut_and_leaves_nothing_of_a_longer_one(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal(monkeypatch, err=True)
+    monkeypatch.setattr("os.get_terminal_size", lambda descriptor: os.terminal_size((20, 24)))
+    monkeypatch.setattr("sys.stderr.fileno", lambda: 2)
+    shown = Progress(wanted=False)
+    shown.show("12,000 published, 11,000 confirmed")
+    shown.show("注文 is full")
+    shown.show("done")
+    shown.end()
+    lines = capsys.readouterr().err.rstrip("\n").split("\r")[1:]
+    assert lines == ["12,000 published, …", "注文 is full       ", "done        "]
+    assert all(width(line) < 20 for line in lines), "a line that is full begins the next one"
 
 
 @pytest.mark.parametrize(("err", "out"), [(False, False), (True, True)])

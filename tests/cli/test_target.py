@@ -33,6 +33,23 @@ def test_url_may_be_anywhere_on_the_line_and_the_last_one_counts(broker: BrokerP
         assert "guest" in done.stdout
 
 
+def test_vhost_may_be_anywhere_on_the_line_and_counts_before_that_of_the_url(own_broker: BrokerProcess) -> None:
+    vhost, queue = "a/b c", "of-a-b"
+    assert penstock("vhosts", "declare", vhost, "--url", own_broker.url).returncode == 0
+    assert penstock("queues", "declare", queue, "--url", own_broker.url, "--vhost", vhost).returncode == 0
+    for words in (
+        ("--vhost", vhost, "queues", "list", "--url", own_broker.url),
+        ("queues", "list", "--url", f"{own_broker.url}none", "-p", vhost),
+        ("queues", "-p", "none", "list", "--vhost", vhost, "--url", own_broker.url),
+    ):
+        done = penstock(*words)
+        assert (done.returncode, done.stderr) == (0, ""), words
+        assert queue in done.stdout
+    assert queue not in penstock("queues", "list", "--url", own_broker.url).stdout
+    done = penstock("-p", vhost, "man")
+    assert "'man' connects to no broker and takes no --vhost" in done.stderr
+
+
 def test_profile_is_a_broker_by_name(broker: BrokerProcess, tmp_path: Path) -> None:
     file = tmp_path / "profiles.toml"
     file.write_text(f'[here]\nurl = "{broker.url}"\n[default]\nurl = "{NOBODY}"\n')

@@ -16,8 +16,9 @@ app.conf.update(
     worker_hijack_root_logger=False,
 )
 if "QUORUM" in os.environ:
-    _, _, page = Path("docs/celery.md").read_text().partition("## ETA, countdown and retries\n")
-    exec(page.split("```")[1].removeprefix("python\n"))
+    _, _, page = Path("docs/how-to/celery.md").read_text().partition("## ETA, countdown and retries\n")
+    lines = [line for line in page.split("```")[1].splitlines() if line.startswith("app.conf.")]
+    exec("\n".join(lines))
 
 
 @app.task

@@ -19,7 +19,8 @@ systemctl() {
         kill "$(cat pid)"
         until python -m penstock store check --data %(data)s > /dev/null 2>&1; do sleep 0.05; done
     else
-        %(python)s -m penstock serve --data %(data)s --listen %(address)s --http 127.0.0.1:0 > serve.out 2>&1 < /dev/null &
+        %(python)s -m penstock serve --data %(data)s --listen %(address)s --http 127.0.0.1:0 \
+            > serve.out 2>&1 < /dev/null &
         echo $! > pid
         until grep -q '^ready' serve.out; do kill -0 "$(cat pid)" || return; sleep 0.05; done
     fi

@@ -1,4 +1,4 @@
-"""The code in docs/trouble.md and docs/celery.md does what the pages say, against a real broker."""
+"""The code in docs/trouble.md and docs/how-to/celery.md does what the pages say, against a real broker."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from penstock.server.alarm_hook import signature
 from tests.support.brokers import BrokerProcess, eventually
 from tests.support.pika_helpers import channel_of, declare, take_all
+from tests.support.spark_programs import BLOCK
 
 BOUNDED = {"capacity-messages": 10, "stop-messages": 2, "resume-messages": 1, "hold-deadline": 1}
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,8 +28,7 @@ def snippet(page: str, heading: str, broker: BrokerProcess) -> str:
     """Return the first Python code below a heading, for this broker."""
     text = "\n" + (ROOT / page).read_text()
     below = text[text.index(f"\n{heading}\n") :]
-    code = below[below.index("```python\n") + 10 :]
-    code = code[: code.index("```")]
+    code = BLOCK.findall(below)[0][1]
     assert "127.0.0.1:5672" in code
     return code.replace("127.0.0.1:5672", f"{broker.host}:{broker.port}")
 
@@ -102,8 +102,8 @@ def test_kombu_gets_the_reason_before_it_raises(own_broker: BrokerProcess, capsy
 
 @pytest.mark.slow
 def test_celery_knows_whether_a_task_is_in_its_queue(own_broker: BrokerProcess) -> None:
-    code = snippet("docs/celery.md", "# Celery", own_broker)
-    documented = '{"capacity-messages": 1000, "hold-deadline": 2}'
+    code = snippet("docs/how-to/celery.md", "## A queue with a bound", own_broker)
+    documented = '{"capacity-messages": 20, "hold-deadline": 2}'
     assert documented in code
     small = '{"capacity-messages": 10, "stop-messages": 2, "resume-messages": 1, "hold-deadline": 1}'
     names = run(code.replace(documented, small))

@@ -34,12 +34,12 @@ TROUBLE_ELSEWHERE = {
 OF_RABBITMQ = ROOT / "tests" / "compat" / "rabbitmq_definitions.json"
 RABBITMQCTL = f'rabbitmqctl() {{ cp {OF_RABBITMQ} "$2"; }}; '
 """In place of RabbitMQ's program: what it has exported."""
+SETTINGS_FILE = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""Lines of a settings file."""
 OPERATED = {"look", "sizing"}
 """Guides for a queue that is there already."""
 NOT_RUN = {
     "penstock queues redrive failed --trust-headers": "needs dead letters: tests/operations/test_transfers.py",
-    "penstock definitions import --from artemis broker.xml": "needs Artemis' file: tests/cli/conversions",
-    "penstock definitions import --from qpid-java virtualhosts.xml": "needs Broker-J's file: tests/cli/conversions",
 }
 """Commands in sentences that are not run, and why."""
 
@@ -89,16 +89,39 @@ def with_orders(broker: BrokerProcess, flow_log: Path) -> None:
 def test_guide_works_command_by_command(page: str, prepared: BrokerProcess, tmp_path: Path) -> None:
     text = text_of(page)
     blocks = steps(text)
-    assert len(re.findall("^ *```", text, re.MULTILINE)) == 2 * len(blocks), "every block is run"
+    assert len(re.findall("^ *```", SETTINGS_FILE.sub("", text), re.MULTILINE)) == 2 * len(blocks), "every block is run"
     if page in OPERATED:
         with_orders(prepared, tmp_path / "flow-log")
-    places = {"/var/lib/penstock": str(tmp_path / "stopped")}
+    address = f"{prepared.host}:{prepared.port}"
+    places = {"/var/lib/penstock": str(tmp_path / "stopped"), "127.0.0.1:5672": address}
     reader = Walkthrough(prepared, tmp_path, places=places, shell=RABBITMQCTL)
     try:
         for step in blocks:
             reader.take(step)
+        for number, lines in enumerate(SETTINGS_FILE.findall(text)):
+            (tmp_path / f"{number}.toml").write_text(lines)
+            reader.run(f"penstock serve --check --config {number}.toml", [])
         for command in sorted(set(commands_in_sentences(text)) - NOT_RUN.keys()):
             reader.run(command, [])
+        reader.end()
+    finally:
+        reader.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "section", "count"), [("flow-control", "The gate of a queue", 3), ("spark-elsewhere", "On a cluster", 1)]
+)
+def test_section_of_a_page_works_command_by_command(
+    page: str, section: str, count: int, prepared: BrokerProcess, tmp_path: Path
+) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    blocks = steps(text.partition(f"\n## {section}\n")[2].partition("\n## ")[0])
+    assert len(blocks) == count
+    reader = Walkthrough(prepared, tmp_path)
+    try:
+        for step in blocks:
+            reader.take(step)
         reader.end()
     finally:
         reader.kill()

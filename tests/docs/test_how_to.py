@@ -30,7 +30,7 @@ def in_blocks(page: Path) -> list[str]:
     """Return the commands of `penstock` in the blocks of a page, without what follows them in the line."""
     text = re.sub(r"\\\n *", "", page.read_text())
     found = re.findall(r"^ *(?:\w*\$ +)?(?:\.venv/bin/)?(penstock [a-z].*)$", text, re.MULTILINE)
-    return [re.split(r" [|>] | &\Z| && |;| {2,}#", line)[0] for line in found]
+    return [re.split(r" \|\|? | > | &\Z| && |;| {2,}#", line)[0] for line in found]
 
 
 def in_sentences(page: Path) -> list[str]:

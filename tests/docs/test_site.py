@@ -112,7 +112,7 @@ def test_diagrams_are_drawn_with_a_script_of_the_site(site: Path, pages: dict[Pa
 
 @pytest.mark.long
 def test_table_that_is_made_of_the_code_is_a_table(pages: dict[Path, str]) -> None:
-    (amqp10,) = [text for path, text in pages.items() if path.name == "amqp10.html"]
+    (amqp10,) = [text for path, text in pages.items() if path.match("inside/amqp10.html")]
     assert "<th>from AMQP 1.0</th>" in amqp10
 
 

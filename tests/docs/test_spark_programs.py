@@ -13,9 +13,7 @@ IMPORT = re.compile(r"^\s*(from|import) pyspark", re.MULTILINE)
 SNIPPETS = "tests/spark/test_snippets.py::test_blocks_of_all_pages_run_in_their_order_to_their_end"
 RUN = {
     "docs/spark.md": SNIPPETS,
-    "docs/spark-operation.md": SNIPPETS,
-    "docs/spark-recipes.md": SNIPPETS,
-    "docs/spark-amqp.md": SNIPPETS,
+    "docs/spark-elsewhere.md": SNIPPETS,
     "docs/tutorial/first-hour.md": "tests/spark/test_tutorial.py::test_first_hours_query_is_the_brake_of_its_publisher",
     "docs/audit-log.md": "tests/spark/test_log_pages.py::test_blocks_of_both_pages_read_the_logs_of_a_broker",
     "docs/flow-log.md": "tests/spark/test_log_pages.py::test_blocks_of_both_pages_read_the_logs_of_a_broker",

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.logs import flowlog
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "flow-log.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "inside" / "flow-log.md"
 
 
 def records(folder: Path) -> list[dict[str, Any]]:

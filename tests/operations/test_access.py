@@ -34,6 +34,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "queue.move": {"queue": "a", "target": "b"},
     "queue.copy": {"queue": "a", "target": "b"},
     "queue.redrive": {"queue": "a"},
+    "queue.redrive-preview": {"queue": "a"},
     "messages.delete": {"queue": "a", "key": "x"},
     "message.delayed": {"queue": "a"},
     "message.send-now": {"queue": "a", "id": "all"},

@@ -15,7 +15,8 @@ from penstock.operations.table import CONTROL
 ROWS = {row.path: row for row in COMMANDS}
 BY_HAND = {
     "alarm.list": "sentences with an exit code, and changes as they come",
-    "status": "a picture of several lines",
+    "status": "several tables",
+    "health": "a table with an exit code",
     "why": "sentences about one of several subjects",
     "top": "a live picture",
     "watch": "events without an end, for the client",
@@ -26,6 +27,7 @@ BY_HAND = {
     "user.password": "the command hashes a password",
     "definitions.export": "pages, to a file",
     "definitions.import": "a file, of other brokers too",
+    "queue.redrive-preview": "queues redrive --dry-run",
     "topic-permission.set": "permissions set --topic",
     "topic-permission.clear": "permissions delete --topic",
 }

@@ -45,6 +45,20 @@ class OneCertificate(Certificates):
         return [("server.pem", "", self._ends)]
 
 
+def test_health_has_the_verdicts_of_all_checks(driver: BrokerDriver) -> None:
+    found: Any = ask(driver, "health", {})
+    assert (found["status"], found["node"]) == ("ok", driver.name)
+    assert {each["check"]: each["status"] for each in found["checks"]} == dict.fromkeys(
+        ("serves clients", "memory", "disk", "virtual hosts", "connections", "certificates"), "ok"
+    )
+    driver.process = StartingProcess()
+    driver.certificates = OneCertificate(driver.broker.now + driver.broker.wall_offset - DAY_S)
+    found = ask(driver, "GET /penstock/health", {})
+    assert (found["status"], found["reason"]) == ("failed", "serves clients, certificates failed")
+    reasons = {each["check"]: each["reason"] for each in found["checks"] if each["reason"]}
+    assert reasons == {"serves clients": "the store is being opened", "certificates": "server.pem has ended"}
+
+
 def test_checks_of_one_healthy_node_are_passed(driver: BrokerDriver) -> None:
     for path in (
         "alarms",

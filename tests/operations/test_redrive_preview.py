@@ -80,6 +80,16 @@ def test_preview_says_what_happens_at_a_closed_or_nearly_full_target(letters: Br
     assert (target["ahead"], target["state"]["group"]) == (0, "blocked")
 
 
+def test_preview_of_a_target_that_the_operator_holds_says_that_letters_wait(letters: BrokerDriver) -> None:
+    access = access_of(letters.broker)
+    ask(letters, "block", {"queue": "orders", "reason": "upgrade"}, access=access)
+    letters.begin(letters.broker.now + 3.3)
+    orders, stock = preview(letters)["targets"]
+    assert orders["text"] == "held by the operator 3.3 s: they wait until it opens"
+    assert orders["state"]["held"]["reason"].endswith("upgrade")
+    assert stock["text"] == "they go in at once"
+
+
 def test_preview_names_what_a_user_may_not_write(letters: BrokerDriver) -> None:
     access = letters.broker.access
     access.put_user("anna", None, [MANAGEMENT])

@@ -20,6 +20,7 @@ from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
+GLOSSARY = ROOT / "docs" / "inside" / "glossary.md"
 OF_CONTRIBUTORS = [ROOT / "tests" / name for name in ("README.md", "attacks.md", "bounds.md", "checklists/README.md")]
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
@@ -37,7 +38,7 @@ PACKAGE = ROOT / "src" / "penstock"
 ARCHITECTURE = (ROOT / "docs" / "inside" / "architecture.md").read_text()
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FILES_OF_OTHERS = {"tests/test_rabbitmq.py", "t/integration/test_py_amqp.py", "t/integration/test_rmq.py"}
-"""Files in the test suites of Dramatiq, kombu and py-amqp (docs/compatibility.md)."""
+"""Files in the test suites of Dramatiq, kombu and py-amqp (docs/inside/compatibility.md)."""
 NAMED = re.compile(r"\bdecisions?\s+(\d+)(?:\s+and\s+(\d+))?", re.IGNORECASE)
 DECISION_LINK = re.compile(r"\[decision\s+(\d+)\]\([^)\s]*?(\d{4})-[^)\s]*\)", re.IGNORECASE)
 SENTENCE_END = re.compile(r"(?<=[.!?])[*)\"]*\s+")
@@ -204,13 +205,24 @@ def test_files_that_the_guide_for_contributors_names_exist() -> None:
     assert [path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())] == []
 
 
-def test_glossary_is_alphabetical_and_names_files_that_exist() -> None:
-    terms = re.findall(
-        r"^\| (.+?) \| .+? \| `([\w/]+\.py)` \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE
-    )
+def terms_of_sources() -> list[tuple[str, str, str]]:
+    """Return the terms of the glossary of the sources, each with its meaning and its file."""
+    return re.findall(r"^\| (.+?) \| (.+?) \| `([\w/]+\.py)` \|$", GLOSSARY.read_text(), re.MULTILINE)
+
+
+def test_glossary_of_the_sources_is_alphabetical_and_names_files_that_exist() -> None:
+    terms = terms_of_sources()
     assert len(terms) > 100
+    assert [term for term, _, _ in terms] == sorted((term for term, _, _ in terms), key=str.lower)
+    assert [path for _, _, path in terms if not (PACKAGE / path).exists()] == []
+
+
+def test_glossary_of_users_has_terms_of_the_sources_with_the_same_meaning() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    terms = re.findall(r"^\| (.+?) \| (.+?) \|$", text, re.MULTILINE)[1:]
+    assert len(terms) > 50
     assert [term for term, _ in terms] == sorted((term for term, _ in terms), key=str.lower)
-    assert [path for _, path in terms if not (PACKAGE / path).exists()] == []
+    assert set(terms) - {(term, meaning) for term, meaning, _ in terms_of_sources()} == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
@@ -229,7 +241,7 @@ def test_python_files_that_a_document_names_exist(document: Path) -> None:
 
 
 def test_glossary_has_every_banned_word() -> None:
-    part = (ROOT / "docs" / "glossary.md").read_text().partition("## Banned words")[2].partition("Reviews also")[0]
+    part = GLOSSARY.read_text().partition("## Banned words")[2].partition("Reviews also")[0]
     words = {word for row in re.findall(r"^\| (.+?) \|", part, re.MULTILINE) for word in row.split(", ")}
     assert words - {"word"} == BANNED_WORDS | BANNED_NAMES
 

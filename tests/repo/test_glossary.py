@@ -20,7 +20,7 @@ FOREIGN = re.compile(
 )
 RABBITMQS = re.compile(r'"rabbitmq_alarms_\w+"')
 """Names of families that other brokers' dashboards ask for."""
-# Words without a meaning of their own, or with several: docs/glossary.md has the terms instead.
+# Words without a meaning of their own, or with several: docs/inside/glossary.md has the terms instead.
 BANNED_WORDS = frozenset(
     ("told", "untold", "said", "unsaid", "kept", "keeper", "keeping", "thing", "things", "bury", "buried", "ghost",
      "mortal", "anew", "stands", "whose")

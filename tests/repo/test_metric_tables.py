@@ -1,4 +1,4 @@
-"""docs/metrics.md says which families of RabbitMQ are missing."""
+"""docs/inside/metrics.md says which families of RabbitMQ are missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.metric_tables import all_families
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "inside" / "metrics.md"
 RABBITMQ = Path(__file__).resolve().parents[1] / "support" / "rabbitmq_families.txt"
 
 

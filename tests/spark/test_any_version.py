@@ -1,4 +1,4 @@
-"""Features of each PySpark, as docs/spark.md lists them; `make test-spark VERSION=4.0.5` runs another one."""
+"""Features of each PySpark, as docs/spark-elsewhere.md lists them; `make test-spark VERSION=4.0.5` runs another one."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PAGES = ("spark.md", "spark-operation.md", "spark-recipes.md")
 CHECKS = """
 print(hour.count(), "in the hour", hour.columns[:3])
 print(parsed.columns)
@@ -31,7 +30,7 @@ import pyarrow.parquet as pq
 print(sum(pq.read_table(folder).num_rows for folder in glob.glob("bills/*")), "copied by foreachBatch")
 print(spark.streams._jsqm.listListeners().__len__(), "listeners")
 """
-"""What the blocks of the pages have made."""
+"""What the blocks of docs/spark.md have made."""
 LAST = "1 listeners"
 CHECKPOINTS = '"checkpoints/'
 """How the first program names its checkpoint, in a folder of its own."""
@@ -93,8 +92,8 @@ def test_blocks_of_all_pages_run_in_their_order_to_their_end(tmp_path: Path) -> 
             broker.declare(name=queue)
         broker.control("cursor.attach", cursor="copies", queues=["orders"], starting="earliest", create=True)
         broker.publish("orders", [b"%d" % number for number in range(20)])
-        (endless,) = snippets("spark-amqp.md")
-        blocks = [*(block for page in PAGES for block in snippets(page)), CHECKS, endless]
+        (endless,) = snippets("spark-elsewhere.md")
+        blocks = [*snippets("spark.md"), CHECKS, endless]
         assert all("broker:" not in block for block in blocks), "an address that is none"
         (folder / "pages.py").write_text("\n".join(here(block, broker.address, folder) for block in blocks))
         with beside(folder, "pages.py") as (process, output):
@@ -103,7 +102,7 @@ def test_blocks_of_all_pages_run_in_their_order_to_their_end(tmp_path: Path) -> 
                 assert process.poll() is None or text in output.read_text(), output.read_text()[-4000:]
                 return text in output.read_text()
 
-            until(lambda: printed(LAST), "the blocks of the three pages have ended")
+            until(lambda: printed(LAST), "the blocks of the page have ended")
             shown = (
                 "20 orders copied",
                 "0 in the hour ['queue', 'sequence', 'timestamp']",

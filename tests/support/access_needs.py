@@ -1,4 +1,4 @@
-"""Operations of the protocols and what each of them needs: tables of docs/security.md that tests go through by rows.
+"""Operations of the protocols and what each of them needs: tables of docs/inside/access.md that tests run.
 
 A need of a permission is a kind (configure, write or read) and an object. It is checked where the operation is carried
 out (connections/authorization.py). A need of a tag is checked before, by this table. The rules are those of

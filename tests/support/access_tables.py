@@ -1,4 +1,4 @@
-"""The tables of docs/security.md, made from the tables of operations."""
+"""The tables of docs/inside/access.md, made from the tables of operations."""
 
 from __future__ import annotations
 

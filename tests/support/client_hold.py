@@ -1,7 +1,7 @@
 """One hold, the same for every client: published past a small capacity, held, consuming beside it, and let go on.
 
 Each client is a driver (`drivers/`, `node/hold.js`, `java/Hold.java`) in a process of its own. The table of a long
-hold in docs/clients.md, all clients side by side:
+hold in docs/inside/clients.md, all clients side by side:
 
 PENSTOCK_HOLD_S=60 python -m tests.support.client_hold
 """
@@ -285,7 +285,7 @@ class Held:
         return len(self.taken) + self.left - len(set(self.taken))
 
     def row(self) -> str:
-        """Return it as a row of the table in docs/clients.md."""
+        """Return it as a row of the table in docs/inside/clients.md."""
         after = "all sent" if self.way == "plain" else "all confirmed"
         means = {"confirms": "its confirmations", "plain": "no confirms", "credit": "its credit"}[self.way]
         return (

@@ -15,7 +15,7 @@ LINKS = {
     "bench": "inside/benchmarks.md",
     "completion": "#completion",
     "config": "settings.md#where-settings-come-from",
-    "cursors": "spark-operation.md",
+    "cursors": "spark.md#operation",
     "definitions": "definitions.md",
     "limits": "security.md#limits-of-users-and-virtual-hosts",
     "permissions": "security.md#permissions",
@@ -41,14 +41,15 @@ def tables() -> dict[str, str]:
 
 
 def _of_places() -> Iterator[str]:
-    yield "| commands | verbs | where |"
-    yield "| --- | --- | --- |"
-    verbs: dict[tuple[str, str], list[str]] = {}
-    for path, place in places().items():
+    verbs: dict[str, dict[str, list[str]]] = {}
+    for path, place in sorted(places().items()):
         noun, _, verb = path.partition(" ")
-        verbs.setdefault((noun, place), []).append(verb)
-    for (noun, place), found in sorted(verbs.items()):
-        yield f"| `{noun}` | {', '.join(f'`{verb}`' for verb in sorted(found) if verb)} | {place} |"
+        verbs.setdefault(place, {}).setdefault(noun, []).append(verb)
+    for place, nouns in sorted(verbs.items(), key=lambda item: -len(item[1])):
+        yield f"In {place}:"
+        yield ""
+        yield from (f"- `{noun}`: {', '.join(found)}".removesuffix(": ") for noun, found in nouns.items())
+        yield ""
 
 
 def _of_commands() -> Iterator[str]:
@@ -92,7 +93,7 @@ def _of_command(command: click.Command, parent: click.Context, path: str) -> Ite
 
 def _options(command: click.Command, context: click.Context) -> str:
     """Return the options of a command besides those of the connection, --json and --help."""
-    of_lists = ("`--columns`", "`--sort`", "`--filter`", "`--limit`")
+    of_lists = ("`--columns`", "`--sort`", "`--filter`", "`--limit`", "`--wide`")
     found = [
         f"`{'/'.join((max(each.opts, key=len), *each.secondary_opts))}`"
         for each in command.get_params(context)

@@ -96,5 +96,19 @@ def row(page: Page, table: str, *cells: str) -> Locator:
     return found
 
 
+def answer(page: Page, button: str, **values: str) -> None:
+    """Fill in controls of the open dialog by their labels, with spaces as underscores, and press its button."""
+    dialog = page.get_by_role("dialog")
+    for label, value in values.items():
+        control = dialog.get_by_label(label.replace("_", " "), exact=True)
+        if control.evaluate("control => control.tagName") == "SELECT":
+            control.select_option(value)
+        elif value in ("on", "off"):
+            control.set_checked(value == "on")
+        else:
+            control.fill(value)
+    dialog.get_by_role("button", name=button, exact=True).click()
+
+
 def _is_complaint(kind: str, text: str) -> bool:
     return kind in ("error", "warning") and not text.startswith("Failed to load resource")

@@ -22,25 +22,38 @@ def method_order(item: tuple[str, object]) -> int:
     return ("GET", "PUT", "POST", "DELETE").index(item[0])
 
 
-def rows() -> Iterator[tuple[str, str]]:
-    """Yield the first part of each path and its rows, in the order of the paths."""
+STAND_INS = ("Refuse with 405: this cannot be done here.", "Return an empty list: there is nothing of this kind.")
+"""Purposes of paths of RabbitMQ's that have nothing to show here: they are in one list each."""
+
+
+def rows() -> Iterator[tuple[str, str, str, str]]:
+    """Yield the purpose, the methods and the path, the tag and other needs of each row, in the order of the paths."""
     for path, places in sorted(TABLE.items()):
         by_purpose: dict[tuple[str, ...], list[str]] = {}
         for method, place in sorted(places.items(), key=method_order):
             need = place.need
-            needs = "; ".join(filter(None, (need.vhost, ", ".join(need.permissions)))) or "-"
+            needs = "; ".join(filter(None, (need.vhost, ", ".join(need.permissions))))
             by_purpose.setdefault((sentence(place.handler), need.tag, needs), []).append(method)
         for (purpose, tag, needs), methods in by_purpose.items():
-            yield path.split("/")[1], f"| {' '.join(methods)} | `{path}` | {purpose} | {tag} | {needs} |"
+            yield purpose, f"{' '.join(methods)} `{path}`", tag, needs
 
 
 def tables() -> dict[str, str]:
-    """Return the tables, one for each first part of the paths, by their name."""
+    """Return the tables, one for each first part of the paths, by their name. Rows with one purpose are one row."""
+    parts: dict[str, dict[tuple[str, str], list[tuple[str, str]]]] = {}
+    stand_ins: dict[str, list[str]] = {}
+    for purpose, place, tag, needs in rows():
+        if purpose in STAND_INS:
+            stand_ins.setdefault(purpose, []).append(f"{place} ({tag})")
+        else:
+            parts.setdefault(place.split("/")[1].rstrip("`"), {}).setdefault((purpose, tag), []).append((place, needs))
     found: list[str] = []
-    heading = ""
-    for part, row in rows():
-        if part != heading:
-            heading = part
-            found += ["", f"## {part}", "", "| method | path | | tag | and |", "| --- | --- | --- | --- | --- |"]
-        found.append(row)
+    for part, by_purpose in parts.items():
+        found += ["", f"## {part}", "", "| path | | tag | and |", "| --- | --- | --- | --- |"]
+        for (purpose, tag), places in by_purpose.items():
+            needs = "; ".join(dict.fromkeys(needs for _, needs in places if needs))
+            found.append(f"| {'<br>'.join(place for place, _ in places)} | {purpose} | {tag} | {needs} |")
+    found += ["", "## Paths without a function here"]
+    for purpose, listed in stand_ins.items():
+        found += ["", f"{purpose.partition(':')[0]}:", "", *(f"- {place}" for place in listed)]
     return {"http paths": "\n".join(found)}

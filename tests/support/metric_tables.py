@@ -44,7 +44,8 @@ def tables() -> dict[str, str]:
     """Return the tables by their names."""
     connections = [
         *_of_objects(CONNECTION.families, "vhost, connection"),
-        *list(_of_objects(CHANNEL_FAMILIES, "vhost, channel"))[2:],
+        "",
+        *_of_objects(CHANNEL_FAMILIES, "vhost, channel"),
     ]
     lines = {
         "the node": _of_node(),
@@ -85,7 +86,9 @@ def _of_node() -> Iterator[str]:
 
 
 def _of_objects(families: Sequence[Family], labels: str) -> Iterator[str]:
-    yield "| family | type | group | labels | meaning |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield f"Labels: {labels}."
+    yield ""
+    yield "| family | type | group | meaning |"
+    yield "| --- | --- | --- | --- |"
     for family in families:
-        yield f"| `{family.name}` | {family.kind} | `{family.group}` | {labels} | {family.help} |"
+        yield f"| `{family.name}` | {family.kind} | `{family.group}` | {family.help} |"

@@ -1,9 +1,8 @@
 """The broker in slow, obvious lines: what must be true, whatever the fast one does.
 
-It restates the laws of docs/flow-control.md in its own words and never calls the code that it judges; it is told what
-was asked for and what was seen, and raises AssertionError where the two do not go together. Amounts are pairs
-(messages, bytes), `None` is no limit; a publish is known by its producer's name and its number there.
-"""
+It restates the laws of docs/inside/flow-control.md in its own words and never calls the code that it judges; it is told
+what was asked for and what was seen, and raises AssertionError where the two do not go together. Amounts are pairs
+(messages, bytes), `None` is no limit; a publish is known by its producer's name and its number there."""
 
 from __future__ import annotations
 

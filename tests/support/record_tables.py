@@ -1,4 +1,4 @@
-"""Tables of docs/flow-log.md and docs/audit-log.md: the fields of the records."""
+"""Tables of docs/inside/flow-log.md and docs/audit-log.md: the fields of the records."""
 
 from __future__ import annotations
 

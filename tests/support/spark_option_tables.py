@@ -1,4 +1,4 @@
-"""The tables of options in docs/spark.md and docs/spark-amqp.md: names and defaults as the code has them."""
+"""The tables of options in docs/spark.md and docs/spark-elsewhere.md: names and defaults as the code has them."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ SERVING = re.compile(r"penstock serve --memory(?: --quiet)?(?: &)?")
 """The commands that start the broker."""
 SHELL = (
     f'python() {{ {shlex.quote(sys.executable)} "$@"; }}; penstock() {{ python -m penstock "$@"; }}; '
-    'dramatiq() { python -m dramatiq "$@"; }; '
+    'dramatiq() { python -m dramatiq "$@"; }; celery() { python -m celery "$@"; }; '
 )
 """The programs that the environment of a reader has."""
-ENDLESS = ("dramatiq ",)
+ENDLESS = ("celery ", "dramatiq ")
 """Commands that go on until they are stopped."""
 ASKING = re.compile(r"penstock (why|status|[a-z-]+ (list|show))\b")
 """Commands that change nothing: they are run again until they print what the page shows."""
@@ -72,7 +72,7 @@ def steps(page: str) -> list[Step]:
 
 def masked(line: str) -> str:
     """Return a line without what differs each time: names of connections, times and octets."""
-    line = re.sub(r"con:\d+\(guest@[^)]*\)", "CONNECTION", line.rstrip())
+    line = re.sub(r"con:\d+\(\w+@[^)]*\)", "CONNECTION", line.rstrip())
     return re.sub(r"ctag\d+\.\w+", "TAG", re.sub(r"[\d,.]+ (s|bytes)\b", r"N \1", line))
 
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-import click
-
-from penstock.cli.common import control_session, interruptible, say, say_json, writing
+from penstock.cli.common import control_session, interruptible, say, say_json
 from penstock.cli.messages import Bodies, Queue, Shown
 from penstock.cli.parameters import Url, command, option
 from penstock.cli.progress import Progress
-from penstock.cli.tables import table
-from penstock.content.message_rows import BASE64
+from penstock.cli.tables import WIDE_HINT, table
+from penstock.cli.whole_bodies import say_whole
 from penstock.errors import ConfigError
 from penstock.settings.kind import BYTES, whole
-from penstock.texts import printable_json, rounded_bytes, shown_age
-
-if TYPE_CHECKING:
-    from penstock.client.blocking import Connection
+from penstock.texts import rounded_bytes, shown_age
 
 LIMIT: Final = 100
 """Messages that are shown by default."""
@@ -30,13 +24,14 @@ ROWS_AT_ONCE: Final = 500
 SHOWN_LETTERS: Final = 60
 """Most characters of a body in a table."""
 FILTER: Final = "Show only messages that match this selector, such as 'colour = ''red'' AND size > 5'."
+KEY: Final = "Show only messages with this routing key; * stands for any text."
+HEADER: Final = "Show only messages with this header; may be repeated."
+BODY: Final = "Show only messages with this text in their body."
+REASON: Final = "Show only dead letters that died for this reason, such as rejected."
 FROM: Final = "Begin at this position of the queue, or offset of the stream; default: at the oldest message."
 TRUNCATE: Final = "Show at most this many bytes of a body; default and most: 1MiB."
+WIDE: Final = "Show all columns on a terminal, with whole cells, also where lines are wider than it."
 WHOLE: Final = "With --json: print whole bodies, also above 1 MiB, which are in base64 then."
-PIECE_BYTES: Final = 768 * 1024
-"""Bytes of a large body in one request."""
-SPOOLED_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of a large body in memory; more are in a temporary file until the line is printed."""
 HEADS: Final = ("position", "state", "age", "size", "exchange", "routing key", "holder", "body")
 
 
@@ -44,11 +39,16 @@ HEADS: Final = ("position", "state", "age", "size", "exchange", "routing key", "
 def browse(
     queue: Queue,
     filter: Annotated[str, option(FILTER, "SELECTOR", "--filter", default="")],
+    key: Annotated[str, option(KEY, "KEY", default="")],
+    header: Annotated[tuple[str, ...], option(HEADER, "NAME=VALUE")],
+    body: Annotated[str, option(BODY, "TEXT", default="")],
+    reason: Annotated[str, option(REASON, "REASON", default="")],
     limit: Annotated[int, option("Show at most N messages.", "N", "-n --limit", kind=whole(1), default=LIMIT)],
     start: Annotated[int, option(FROM, "POSITION", "--from", kind=whole(0), default=0)],
     truncate: Annotated[int | None, option(TRUNCATE, "BYTES", kind=BYTES)],
     as_json: Bodies,
     whole_bodies: Annotated[bool, option(WHOLE, option="--whole")],
+    wide: Annotated[bool, WIDE],
     progress: Shown,
     url: Url,
 ) -> None:
@@ -58,18 +58,22 @@ def browse(
     or paged (the message is only on the disk). Messages that move meanwhile may be missing.
 
     For example: penstock messages browse orders, or
+    penstock messages browse failed --reason rejected --body 4711, or
     penstock messages browse orders --filter "type = 'invoice'" --json --limit 100000
     """
     if whole_bodies and (truncate is not None or not as_json):
         raise ConfigError("--whole is for --json without --truncate: a table shows the beginnings of bodies")
     shown = Progress(progress, mixed=True)
     with interruptible(), control_session(url) as connection:
-        found = connection.browse(queue, filter=filter, limit=limit + 1, start=start, truncate=truncate)
+        found = connection.browse(
+            queue, filter=filter, limit=limit + 1, start=start, truncate=truncate, key=key, headers=header, body=body,
+            reason=reason,
+        )  # fmt: skip
         rows, count, truncated = islice(found, limit), 0, 0
         if as_json:
             for row in rows:
                 count += 1
-                if row.get("truncated") and not (whole_bodies and _say_whole(connection, queue, row)):
+                if row.get("truncated") and not (whole_bodies and say_whole(connection, queue, row)):
                     truncated += 1
                     say_json(row)
                 elif not row.get("truncated"):
@@ -78,12 +82,15 @@ def browse(
             shown.end()
         else:
             while some := list(islice(rows, ROWS_AT_ONCE)):
-                table(HEADS, list(_cells(some)))
+                table(HEADS, list(_cells(some)), hint=WIDE_HINT, whole=wide)
                 count += len(some)
         following = next(found, None)
     if not count:
         since = f" from position {start:,} on" if start else ""
-        say(f"queue '{queue}' has no {'matching ' if filter else ''}message{since}", err=True)
+        say(
+            f"queue '{queue}' has no {'matching ' if filter or key or header or body or reason else ''}message{since}",
+            err=True,
+        )
     if truncated:
         bodies = "1 body is" if truncated == 1 else f"{truncated:,} bodies are"
         if whole_bodies:
@@ -92,43 +99,6 @@ def browse(
             say(f"{bodies} truncated: with --json --whole, whole bodies are printed", err=True)
     if following is not None:
         say(f"more messages follow: --from {following['position']}", err=True)
-
-
-def _say_whole(connection: Connection, queue: str, row: dict[str, Any]) -> bool:
-    """Print a message as JSON with its whole body, read in pieces; return False if the message is gone."""
-    import tempfile  # Few commands need it.
-
-    with tempfile.SpooledTemporaryFile(SPOOLED_BYTES) as body:
-        left = b""
-        at = 0
-        while at < row["payload_bytes"]:
-            piece = _piece(connection, queue, row["position"], at)
-            if not piece:
-                return False
-            at += len(piece)
-            left += piece
-            even = len(left) - len(left) % 3
-            body.write(base64.b64encode(left[:even]))
-            left = left[even:]
-        body.write(base64.b64encode(left))
-        body.seek(0)
-        head = {name: value for name, value in row.items() if name not in ("payload", "truncated")}
-        head["payload_encoding"] = BASE64
-        with writing():
-            click.echo(printable_json(json.dumps(head, ensure_ascii=False))[:-1] + ', "payload": "', nl=False)
-            while part := body.read(PIECE_BYTES):
-                click.echo(part.decode(), nl=False)
-            click.echo('"}')
-    return True
-
-
-def _piece(connection: Connection, queue: str, position: int, at: int) -> bytes:
-    """Return some bytes of a body from an index on; empty if the message is gone."""
-    found = next(connection.browse(queue, limit=1, start=position, truncate=PIECE_BYTES, skip=at), None)
-    if found is None or found["position"] != position:
-        return b""
-    payload: str = found["payload"]
-    return base64.b64decode(payload) if found["payload_encoding"] == BASE64 else payload.encode()
 
 
 def _cells(rows: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:

@@ -212,7 +212,10 @@ def _tls_of_files(is_encrypted: bool) -> Any:
 
 @contextlib.contextmanager
 def control_session(url: str, **options: object) -> Iterator[Connection]:
-    """Connect to a broker. An error about an unknown name ends with a near match of it."""
+    """Connect to a broker. An error about an unknown name ends with a near match of it.
+
+    Ctrl-C may end the client within a frame, so that it cannot close the connection in order: that is no error.
+    """
     from penstock.client.blocking import Connection
     from penstock.client.errors import ChannelClosed, ControlError, LinkClosed, LoginRefused
 
@@ -220,14 +223,26 @@ def control_session(url: str, **options: object) -> Iterator[Connection]:
         connection = Connection(options_of(url, **options))
     except LoginRefused as error:
         raise ConfigError(f"{error}{near_vhost(url, error.text)}") from None
-    with connection:
-        try:
-            yield connection
-        except (ChannelClosed, LinkClosed, ControlError) as error:
-            near = near_match(connection, error.text)
-            if not near:
-                raise
-            raise ConfigError(f"{error}{near}") from None
+    try:
+        with connection:
+            try:
+                yield connection
+            except (ChannelClosed, LinkClosed, ControlError) as error:
+                near = near_match(connection, error.text)
+                if not near:
+                    raise
+                raise ConfigError(f"{error}{near}") from None
+    except PenstockError as error:
+        if _is_interrupted(error):
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _is_interrupted(error: BaseException | None) -> bool:
+    """Return whether an error was raised while Ctrl-C was handled."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def asked(url: str, operation: str, **fields: object) -> dict[str, Any]:
@@ -321,7 +336,9 @@ def near_match(connection: Connection, sentence: str) -> str:
 
 
 def near_vhost(url: str, sentence: str) -> str:
-    """Return the near match of a virtual host that a refused login names; "" for none, or without access to /."""
+    """Return the near match of a virtual host that a refused login names, or the command that lists all; "" for another
+    refusal.
+    """
     from penstock.client.blocking import Connection
 
     found = re.search(r"vhost (\S+) not found", sentence)
@@ -329,9 +346,10 @@ def near_vhost(url: str, sentence: str) -> str:
         return ""
     try:
         with Connection(options_of(url, virtual_host="/", connect_timeout=TIME_S, timeout=TIME_S)) as connection:
-            return near_match(connection, f"no vhost '{found[1]}'")
-    except PenstockError:
-        return ""
+            near = near_match(connection, f"no vhost '{found[1]}'")
+    except PenstockError:  # Without access to /.
+        near = ""
+    return near or "; `penstock vhosts list --vhost /` lists all virtual hosts"
 
 
 def names_listed(connection: Connection, kind: str) -> list[str]:

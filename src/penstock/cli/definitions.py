@@ -17,9 +17,10 @@ import click
 from penstock.cli.common import control_session, print_result, say, say_json, write_private, writing
 from penstock.cli.job_progress import shown_progress
 from penstock.cli.parameters import FILE, Json, Url, command, option
+from penstock.cli.progress import Progress
 from penstock.cli.target import in_vhost
 from penstock.errors import ConfigError
-from penstock.operations.commands import job_started
+from penstock.operations.command_jobs import job_started
 from penstock.texts import printable_json
 
 if TYPE_CHECKING:
@@ -40,19 +41,31 @@ def export(
 ) -> None:
     """Write the definitions to FILE, or to standard output.
 
-    FILE can only be read by its owner: hashes and URIs with passwords are in it. For example:
-    penstock definitions export broker.json
+    FILE can only be read by its owner: hashes and URIs with passwords are in it. It is written when all of it has been
+    read. For example: penstock definitions export broker.json
     """
-    with control_session(url) as control:
-        found = control.export_definitions(everywhere=not here, for_rabbitmq=for_rabbitmq)
-        text = printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
-        if str(file) == "-":
-            with writing():
-                click.echo(text, nl=False)
-            return
-        write_private(file, text)
-        counts = {name: len(items) for name, items in found.items() if isinstance(items, list)}
-        print_result(as_json, {"file": str(file), "exported": counts}, f"{file}: {_counted(counts)}")
+    shown = Progress(wanted=False)
+    try:
+        with control_session(url) as control:
+            found = control.export_definitions(
+                everywhere=not here,
+                for_rabbitmq=for_rabbitmq,
+                progress=lambda entries: shown.tell(f"{entries:,} entries read"),
+            )
+    except KeyboardInterrupt:
+        shown.end()
+        say("penstock: interrupted: nothing is written", err=True)
+        raise
+    shown.end()
+    text = printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
+    counts = {name: len(items) for name, items in found.items() if isinstance(items, list)}
+    if str(file) == "-":
+        with writing():
+            click.echo(text, nl=False)
+        say(f"penstock: {_counted(counts)} exported", err=True)
+        return
+    write_private(file, text)
+    print_result(as_json, {"file": str(file), "exported": counts}, f"{file}: {_counted(counts)}")
 
 
 SKIP: Final = "Skip a kind, such as policies, or one entry, such as exchange:delays; may be repeated."

@@ -24,7 +24,8 @@ from penstock.cli.target import URL
 from penstock.describe.conditions import Condition, cell, condition_of, holds, key_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.operations.command import Answer, Columns, Command, Field, Given, Item, Listing
-from penstock.operations.commands import DETACH, METHODS
+from penstock.operations.command_jobs import DETACH
+from penstock.operations.commands import METHODS
 from penstock.settings.kind import COUNT
 from penstock.texts import printable
 

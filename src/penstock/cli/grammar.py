@@ -10,6 +10,7 @@ import functools
 import gc
 import inspect
 import re
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 import penstock
-from penstock.cli.common import OUTPUT_ERRORS, OutputError, report_errors, writing
+from penstock.cli.common import INTERRUPTED, OUTPUT_ERRORS, OutputError, report_errors, writing
 from penstock.cli.target import check_used, target_options
 from penstock.errors import ConfigError
 from penstock.texts import SCOPE_NOUNS, nearest
@@ -42,10 +43,15 @@ nothing."""
 PLACES: Final[dict[str, str]] = {
     "serve": "serve:serve",
     "config": "looking:config",
-    "status": "looking:status",
+    "status": "status:status",
     "why": "looking:why",
     "top": "top:top",
     "report": "report:report",
+    "version": "service:version",
+    "ping": "service:ping",
+    "health": "service:health",
+    "stop": "service:stop",
+    "logs where": "service:where",
     "bench": "bench:bench",
     "completion": "pages:completion",
     "help": "pages:help_",
@@ -73,23 +79,23 @@ PLACES: Final[dict[str, str]] = {
     "logs compact": "flow_logs:compact",
 }
 """Commands that are more than one operation, with their modules and functions."""
-OMITTED_VERBS: Final = {"alarms": "list"}
+OMITTED_VERBS: Final = {"alarms": "list", "logs": "where"}
 """Nouns whose name alone is a command, with its verb."""
 GROUPS: Final = {
     "store": "Back up, check and repair the store of a broker.",
     "tls": "Make certificates for development, and reload the certificates of a running broker.",
     "definitions": "Export definitions, check and import them: queues, exchanges, bindings, policies, users.",
     "flow": "Analyze blocked producers, plan settings, and replay a recorded time with other settings.",
-    "logs": "Keep flow logs.",
+    "logs": "Print where the logs are, and keep flow logs.",
 }
 """Groups besides the nouns of operations."""
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "Run a broker": ("serve", "config", "store", "tls"),
-    "See what happens": ("status", "top", "why", "report"),
+    "Run a broker": ("serve", "stop", "config", "store", "tls"),
+    "See what happens": ("status", "health", "ping", "top", "why", "report"),
     "": (),
     "Definitions, logs and plans": ("definitions", "flow", "logs"),
     "Measure": ("bench",),
-    "Command line": ("help", "completion", "man"),
+    "Command line": ("help", "version", "completion", "man"),
 }
 """Sections of the help, with their commands in order; commands of the nouns are at the empty section."""
 FORMER: Final[dict[str, str]] = {
@@ -122,6 +128,12 @@ FORMER: Final[dict[str, str]] = {
     "log compact": "logs compact",
 }  # fmt: skip
 """Former names of commands, which no help lists, and present ones."""
+
+
+ALSO: Final[dict[str, str]] = {
+    f"messages {verb}": f"queues {verb}" for verb in ("redrive", "copy", "publish", "consume", "get", "purge")
+}
+"""Further names of commands that are looked for at two nouns; no help lists them."""
 
 
 ADDED: Final[dict[str, tuple[Noun, Sequence[Command | Listing]]]] = {}
@@ -179,6 +191,7 @@ def places() -> dict[str, str]:
         "why": f"{VHOST} for a queue, the whole broker for the rest",
         "top": EITHER,
         **dict.fromkeys(("config", "report", "users add", "users passwd", "alarms list"), BROKER),
+        **dict.fromkeys(("health", "ping", "logs where"), BROKER),
         "definitions export": f"{BROKER}, or {VHOST} with --here",
         "definitions import": f"{BROKER}, or {VHOST} with --here, or the one of --into",
     }
@@ -222,6 +235,8 @@ def command_at(path: str) -> click.Command | None:
         return NounGroup(path, help=groups()[path])
     elif path in FORMER:
         return command_at(FORMER[path])
+    elif path in ALSO:
+        return command_at(ALSO[path])
     elif any(former.startswith(f"{path} ") for former in FORMER):
         return FormerGroup(path, help="Former names; `penstock --help` has the present ones.")
     else:
@@ -277,7 +292,12 @@ class CommandGroup(click.Group):
     def unknown(self, ctx: click.Context, name: str) -> str:
         """Return the sentence about an unknown command."""
         near = nearest(name, self.list_commands(ctx))
-        return f"no {self.what}'{name}'" + (f"; did you mean '{near}'?" if near else "")
+        similar = f"; did you mean '{near}'?" if near else ""
+        return f"no {self.what}'{name}'{self.habit(name) or similar}"
+
+    def habit(self, name: str) -> str:
+        """Return the clause about a command of other brokers' tools; "" if the name is none of theirs."""
+        return ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with the whole first sentence of each."""
@@ -356,6 +376,20 @@ class Commands(CommandGroup):
         """Write the commands in their sections."""
         for title, names in sections().items():
             self.write_section(ctx, formatter, title, names)
+
+    def habit(self, name: str) -> str:
+        """See `CommandGroup.habit`."""
+        from penstock.cli.habits import habit_of
+
+        found = habit_of(name)
+        return f": it is `penstock {found}` here" if found else ""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry out a command; Ctrl-C ends any with the exit code of shells."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """See `click.Group.main`, which writes help as well. The error for an unusable file is one sentence."""

@@ -1,4 +1,4 @@
-"""Commands that show the state of a broker: why, status, config, and one cursor."""
+"""Commands that explain: why, config, and one cursor."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from penstock.cli.parameters import Json, Url, command, option
 from penstock.cli.tables import table
 from penstock.describe.conditions import cell
 from penstock.operations.command_lists import asked_last, shown_seconds
-from penstock.texts import counted, road_text, shown_capacity, shown_percent
+from penstock.texts import counted
 
-CONNECTIONS_LISTED: Final = 100
-"""Most connections that `penstock status` lists; the others are counted."""
 NO_LAG: Final[dict[str, Any]] = {"messages": None, "bytes": None, "oldest_s": None}
 
 
@@ -44,87 +42,6 @@ def why(
         else:
             for sentence in answer.sentences:
                 say(sentence)
-
-
-# Status
-
-
-def _disk(disk: dict[str, Any]) -> str:
-    """Describe the store's disk usage and its closed gates."""
-    closed = [f"{gate['name']} closed: {gate['cause']}" for gate in disk["gates"] if not gate["open"]]
-    free = "" if disk["free"] is None else f", {disk['free']:,} bytes free on its disk"
-    return f"store: {disk['used']:,} bytes used{free}; {'; '.join(closed) or 'its gates are open'}"
-
-
-@command()
-def status(as_json: Json, url: Url) -> None:
-    """List the queues of a broker (depth, capacity, fill, gate, blocked producers) and its connections.
-
-    For example: penstock status
-    """
-    with control_session(url) as control:
-        answer = control.status()
-    if as_json:
-        say_json(answer, indent=2)
-        return
-    build = f" ({answer['build']})" if answer.get("build") else ""
-    connections = counted(answer["connection_count"], "connection")
-    say(f"penstock {answer['version']}{build}, vhost {answer['vhost']}, {connections}")
-    say(_turns(answer["turns"], answer["slowed"]))
-    if answer.get("disk"):
-        say(_disk(answer["disk"]))
-    for each in answer["certificates"]:
-        if each["warning"]:
-            say(str(each["warning"]))
-    for each in answer["pools"]:
-        if each["refused"] or each["taken"] * 2 > each["limit"]:
-            say(_pool(each))
-    for each in answer["queues"]:
-        say(_queue(each))
-    unlisted = answer["queue_count"] - len(answer["queues"])
-    if unlisted > 0:
-        say(f"and {unlisted:,} more queues; `penstock queues list` lists all")
-    for each in answer["connections"][:CONNECTIONS_LISTED]:
-        channels = "1 channel" if each["channels"] == 1 else f"{each['channels']:,} channels"
-        state = ", blocked" if each["blocked"] else ""
-        if each["held"]["messages"]:
-            state += f", {each['held']['messages']:,} publishes held"
-        say(f"{each['label']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
-    more = answer["connection_count"] - CONNECTIONS_LISTED
-    if more > 0:
-        say(f"and {more:,} more connections")
-
-
-def _queue(each: dict[str, Any]) -> str:
-    """Return a queue as one line."""
-    depth, road = each["depth"], each["road"]
-    fill = f" ({shown_percent(each['fill_percent'])} full)" if each["fill_percent"] is not None else ""
-    return (
-        f"{each['queue']}: {counted(depth['messages'], 'message')}, {depth['bytes']:,} bytes, "
-        f"{'of at most ' if any(each['capacity'].values()) else ''}{shown_capacity(each['capacity'])}{fill}, "
-        f"gate {road_text(road)}, {counted(road['blocked'], 'producer')} blocked, "
-        f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}, "
-        f"in {each['rates']['publish']:,.1f}/s, out {each['rates']['deliver_get']:,.1f}/s"
-    )
-
-
-def _pool(each: dict[str, Any]) -> str:
-    """Return a pool that is half used, or has refused something, as one line."""
-    holders = [f"{held['user'] or held['vhost']} {held['units']:,}" for held in each["holders"]]
-    refused = f", {counted(each['refused'], 'request')} refused" if each["refused"] else ""
-    most = f" (most: {', '.join(holders)})" if holders else ""
-    return f"pool of {each['name']}: {each['taken']:,} of {each['limit']:,} {each['unit']}{most}{refused}"
-
-
-def _turns(turns: dict[str, Any], slowed: list[str]) -> str:
-    """Return the longest turns, and the connections slowed by their own work, as one line."""
-    longest = []
-    for when, key in (("lately", "recent"), ("since the start", "longest")):
-        turn = turns[key]
-        whose = f" ({turn['connection_work']:,} of {turn['work']:,} units of work for {turn['connection']})"
-        longest.append(f"{turn['ms']:.1f} ms {when}{whose if turn['connection'] else ''}")
-    by_work = f"; slowed by their own work: {', '.join(slowed)}" if slowed else ""
-    return f"longest turn: {', '.join(longest)}{by_work}"
 
 
 # Settings in effect

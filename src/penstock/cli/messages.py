@@ -113,6 +113,10 @@ def publish(
                     for messages in _messages(_bodies(bodies, file, whole), properties, delay):
                         sending.send(messages)
                 sending.reporter.end()
+            except KeyboardInterrupt:
+                sending.reporter.end()
+                _print_interrupted(result, as_json)
+                raise
             except InvalidLine as error:
                 sending.reporter.end()
                 raise ConfigError(f"{error}; {_before(result)}") from None
@@ -123,6 +127,29 @@ def publish(
             unroutable = sum(each.reason in UNROUTABLE for each in result.refused)
             near = near_match(connection, f"no queue '{key}'") if unroutable and not exchange else ""
     _print_result(result, unroutable, near, as_json)
+
+
+def _print_interrupted(result: SendResult, as_json: bool) -> None:
+    """Print the outcomes so far: a last line on standard error, and with --json the result as well."""
+    unroutable = sum(each.reason in UNROUTABLE for each in result.refused)
+    refused = result.refused_count - unroutable
+    unknown = result.taken - result.confirmed - result.refused_count
+    counts = ((refused, "refused"), (unroutable, "reached no queue"), (unknown, "unknown"))
+    words = [f"{result.confirmed:,} confirmed", *(f"{count:,} {what}" for count, what in counts if count)]
+    may = "; unknown messages may be in their queues" if unknown else ""
+    say(f"penstock: interrupted: {', '.join(words)}{may}", err=True)
+    if as_json:
+        say_json({**_answer(result, unroutable), "unknown": unknown, "error": "interrupted"})
+
+
+def _answer(result: SendResult, unroutable: int) -> dict[str, object]:
+    """Return the outcomes of the messages as JSON."""
+    return {
+        "published": result.taken,
+        "confirmed": result.confirmed + unroutable,
+        "refused": result.refused_count - unroutable,
+        "unroutable": unroutable,
+    }
 
 
 def _send_lines(sending: Sending, file: Path | None, persistent: bool, to_origin: bool, by_links: bool) -> None:
@@ -152,12 +179,6 @@ def _before(result: SendResult) -> str:
 def _print_result(result: SendResult, unroutable: int, near: str, as_json: bool) -> None:
     """Print the outcomes of the messages; exit code 1 if any was refused or reached no queue."""
     refused = result.refused_count - unroutable
-    answer: dict[str, object] = {
-        "published": result.taken,
-        "confirmed": result.confirmed + unroutable,
-        "refused": refused,
-        "unroutable": unroutable,
-    }
     sentence = f"{counted(result.confirmed, 'message')} published"
     if refused:
         why = next((each.reason for each in reversed(result.refused) if each.reason not in ("", *UNROUTABLE)), "")
@@ -165,7 +186,7 @@ def _print_result(result: SendResult, unroutable: int, near: str, as_json: bool)
     if unroutable:
         why = next(each.reason for each in result.refused if each.reason in UNROUTABLE)
         sentence += f"; {unroutable:,} reached no queue ({why}){near}"
-    print_result(as_json, answer, sentence)
+    print_result(as_json, _answer(result, unroutable), sentence)
     if result.refused_count:
         sys.exit(1)
 
@@ -350,37 +371,68 @@ def consume(
 ) -> None:
     """Print the bodies of QUEUE's messages as they arrive, one per line, until --count, --timeout or Ctrl-C.
 
-    Without --ack at most 1,000 messages are shown; they are requeued at the end, marked as redelivered. For example:
-    penstock queues consume orders --ack --count 10
+    Without --ack at most 1,000 messages are shown; they are requeued at the end, marked as redelivered. A last line on
+    standard error has their number. For example: penstock queues consume orders --ack --count 10
     """
     most = count if ack else min(count or SHOWN_MOST, SHOWN_MOST)
     from penstock.client.errors import LinkClosed
 
     prefetch = min(most or SHOWN_MOST, SHOWN_MOST)
-    shown = Progress(progress, mixed=True)
+    printed = Printed(progress, ack)
     with interruptible(), control_session(url) as connection:
         receiver = connection.receiver(queue, prefetch=prefetch, consumerWindowSize=-1)
-        seen = 0
-        while most is None or seen < most:
-            try:
-                delivery = receiver.receive(timeout)
-            except LinkClosed as error:
-                if error.code is None:
-                    raise ConfigError(f"queue '{queue}' was deleted") from None
-                raise
-            if delivery is None:
-                break
-            seen += 1
-            _print(delivery, as_json)
-            if ack:
-                delivery.accept()
-            shown.tell(f"{seen:,} messages printed")
-        shown.end()
-        if not ack and count is None and seen == SHOWN_MOST:
+        with printed.ended():
+            while most is None or printed.messages < most:
+                try:
+                    delivery = receiver.receive(timeout)
+                except LinkClosed as error:
+                    if error.code is None:
+                        raise ConfigError(f"queue '{queue}' was deleted") from None
+                    raise
+                if delivery is None:
+                    break
+                _print(delivery, as_json)
+                printed.count(delivery)
+        if not ack and count is None and printed.messages == SHOWN_MOST:
             say(
                 f"penstock: {SHOWN_MOST:,} messages are shown; use --ack to take them out of the queue and continue",
                 err=True,
             )
+
+
+class Printed:
+    """Messages that a command has printed, with their progress and a last line."""
+
+    def __init__(self, progress: bool, ack: bool) -> None:
+        self.messages = 0
+        self._ack = ack
+        self._accepted = 0
+        self._progress = Progress(progress, mixed=True)
+
+    def count(self, delivery: Delivery) -> None:
+        """Count a printed message, and acknowledge it if this is wanted."""
+        self.messages += 1
+        if self._ack:
+            delivery.accept()
+            self._accepted += 1
+        self._progress.tell(self._words())
+
+    @contextlib.contextmanager
+    def ended(self) -> Iterator[None]:
+        """Write the last line in the end, also after an error or Ctrl-C."""
+        why = ""
+        try:
+            yield
+        except KeyboardInterrupt:
+            why = "interrupted: "
+            raise
+        finally:
+            self._progress.end()
+            say(f"penstock: {why}{self._words()}", err=True)
+
+    def _words(self) -> str:
+        what = f"{self._accepted:,} acknowledged" if self._ack else "requeued"
+        return f"{counted(self.messages, 'message')} printed, {what}"
 
 
 @command()

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Final
 
 import click
 
+from penstock.cli.cells import cut, width
+
 PROGRESS_S: Final = 1.0
 """Seconds between two progress lines."""
+COLUMNS: Final = 80
+"""Columns of a terminal that does not report its size."""
+
+
+def stderr_columns() -> int:
+    """Return the width of the terminal of standard error."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or COLUMNS
+    except OSError:
+        return COLUMNS
 
 
 class Progress:
@@ -23,6 +36,8 @@ class Progress:
         self._on_terminal = sys.stderr.isatty() and not (mixed and sys.stdout.isatty())
         self._shown = wanted or self._on_terminal
         self._unfinished = False
+        self._cells = 0
+        """Cells of the unfinished line."""
         self._at = time.monotonic()
 
     def tell(self, words: str) -> None:
@@ -37,7 +52,9 @@ class Progress:
     def show(self, words: str) -> None:
         """Show a line now."""
         if self._on_terminal:
-            click.echo(f"\r{words}", nl=False, err=True)
+            text = cut(words, stderr_columns() - 1)  # A line that is full would begin the next one.
+            click.echo(f"\r{text}{' ' * (self._cells - width(text))}", nl=False, err=True)
+            self._cells = width(text)
             self._unfinished = True
         elif self._shown:
             click.echo(f"penstock: {words}", err=True)
@@ -47,3 +64,4 @@ class Progress:
         if self._unfinished:
             click.echo(err=True)
             self._unfinished = False
+            self._cells = 0

@@ -22,6 +22,8 @@ FILES: Final = ("cacert", "client_cert", "client_key")
 
 _TEXTS: Final = (
     ("--profile", "NAME", "Connect to the broker of this profile (~/.config/penstock/profiles.toml)."),
+    # Some commands have an argument VHOST: this option has another name inside.
+    ("-p --vhost target_vhost", "NAME", "Act in this virtual host, instead of the one in the URL."),
     ("--cacert", "FILE", "With amqps://, trust the authorities in this file instead of the system's."),
     ("--client-cert", "FILE", "Show this certificate to the broker."),
     ("--client-key", "FILE", "File of its key; default: that of the certificate."),
@@ -38,7 +40,7 @@ class TargetOption(click.Option):
 
     def record(self) -> tuple[str, str]:
         """Return the line of the help page."""
-        return f"{self.opts[0]} {self.metavar}", self.help or ""
+        return f"{', '.join(self.opts)} {self.metavar}", self.help or ""
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -50,19 +52,28 @@ def _keep(context: click.Context, parameter: click.Parameter, value: str | None)
                 if found.get(name, (None, None))[1] is context:
                     raise click.UsageError("give one of --url and --profile")
                 found.pop(name, None)
-        found[parameter.name] = (value, context)
+        found["vhost" if parameter.name == "target_vhost" else parameter.name] = (value, context)
 
 
 def target_options(hidden: bool = True) -> list[TargetOption]:
     """Return the options of a group, which apply to the following command."""
     return [
-        TargetOption([option], metavar=metavar, expose_value=False, callback=_keep, help=text, hidden=hidden)
+        TargetOption(option.split(), metavar=metavar, expose_value=False, callback=_keep, help=text, hidden=hidden)
         for option, metavar, text in (("--url", "URL", _URL_TEXT), *_TEXTS)
     ]
 
 
 def _resolve(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    """Return the URL of the broker. Raises ConfigError for an unusable profile."""
+    """Return the URL of the broker, with the virtual host of --vhost. Raises ConfigError for an unusable profile."""
+    url = _url_of(context, parameter, value)
+    given = context.meta.get(GIVEN, {}).get("vhost")
+    try:
+        return url if given is None else in_vhost(url, str(given[0]))
+    except ValueError:
+        return url  # It cannot be read, and is refused where it is used.
+
+
+def _url_of(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     if value is not None and context.get_parameter_source("url") is click.core.ParameterSource.COMMANDLINE:
         _keep(context, parameter, value)
     given = {name: found for name, (found, _) in context.meta.get(GIVEN, {}).items()}
@@ -93,7 +104,13 @@ def URL(command: Decorated) -> Decorated:
     """Add the options of a command that connects to a broker."""
     for name, metavar, text in reversed(_TEXTS):
         command = click.option(
-            name, cls=TargetOption, metavar=metavar, expose_value=False, is_eager=True, callback=_keep, help=text
+            *name.split(),
+            cls=TargetOption,
+            metavar=metavar,
+            expose_value=False,
+            is_eager=True,
+            callback=_keep,
+            help=text,
         )(command)
     option = click.option(
         "--url", cls=TargetOption, metavar="URL", envvar="PENSTOCK_URL", callback=_resolve, help=_URL_TEXT

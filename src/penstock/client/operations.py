@@ -5,7 +5,7 @@ A connection of either shell derives from `Operations`, and gets a method for ea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from penstock.client.answers import Why, why_of
@@ -398,15 +398,23 @@ def delete_vhost(engine: Engine, name: str) -> Steps[None]:
 # Definitions
 
 
-def export_definitions(engine: Engine, *, everywhere: bool = True, for_rabbitmq: bool = False) -> Steps[Answer]:
+def export_definitions(
+    engine: Engine,
+    *,
+    everywhere: bool = True,
+    for_rabbitmq: bool = False,
+    progress: Callable[[int], object] | None = None,
+) -> Steps[Answer]:
     """Return the definitions of all virtual hosts, or of this connection's, in RabbitMQ's format.
 
-    `for_rabbitmq` leaves out keys of policies that RabbitMQ refuses.
+    `for_rabbitmq` leaves out keys of policies that RabbitMQ refuses. `progress` is called with the number of entries so
+    far after each page.
     """
     fields: Answer = {"everywhere": everywhere}
     answer = yield from _asking(engine, "definitions.export", fields)
     if for_rabbitmq:
         fields["for_rabbitmq"] = True
+    read = 0
     for section in answer.pop("sections"):
         answer[section] = []
         after: int | None = 0
@@ -414,6 +422,9 @@ def export_definitions(engine: Engine, *, everywhere: bool = True, for_rabbitmq:
             page = yield from _asking(engine, "definitions.export", {**fields, "section": section, "after": after})
             answer[section] += page["items"]
             after = page["next"]
+            read += len(page["items"])
+            if progress is not None:
+                progress(read)
     return answer
 
 
@@ -659,6 +670,10 @@ def browse(
     start: int = 0,
     truncate: int | None = None,
     skip: int = 0,
+    key: str = "",
+    headers: Names = (),
+    body: str = "",
+    reason: str = "",
 ) -> Pages[Answer]:
     """Yield messages of a queue in the order of their positions, without taking them: nothing is delivered or marked.
 
@@ -666,7 +681,11 @@ def browse(
     one), `age_s`, `properties`, `payload` and `payload_encoding` ("string" or "base64"). `filter` is a selector, and
     `start` the first position, which is the offset in a stream. `truncate` is the most bytes of a payload (None: 1
     MiB); a longer one is `truncated`. Its first `skip` bytes are left out, and the rest is in base64. Messages that
-    move meanwhile may be missing. Raises `ControlError` 404, and 406 for an invalid selector.
+    move meanwhile may be missing.
+
+    Messages that meet all conditions are shown: `key` is a routing key, in which * stands for any text, `headers` are
+    texts NAME=VALUE, `body` is a text in the body, and `reason` that of a dead letter. Raises `ControlError` 404, and
+    406 for an invalid selector.
     """
     fields: Answer = {
         "queue": queue,
@@ -674,6 +693,10 @@ def browse(
         "from": start,
         "truncate": truncate,
         "skip": skip or None,
+        "key": key or None,
+        "header": list(headers) or None,
+        "body": body or None,
+        "reason": reason or None,
     }
     return BrowsePages(engine, fields, limit)
 

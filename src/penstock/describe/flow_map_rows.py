@@ -145,7 +145,7 @@ class MapRows:
             return
         vhost, exchange = str(row["vhost"] or ""), producer.stopped_exchange
         held = islice(producer.outbox[0].queues, QUEUES_EACH) if producer.outbox else ()
-        numbers = [self._numbers[queue] for queue in held if queue in self._numbers]
+        numbers: list[str | None] = [self._numbers[queue] for queue in held if queue in self._numbers]
         for number in numbers or [None]:
             self._roads.add_edge(producer.name, vhost, exchange, number, None)
 

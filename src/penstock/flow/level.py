@@ -1,7 +1,8 @@
 """Levels and thresholds in messages and bytes, and the depth of a gate with clauses that describe it.
 
-The law (docs/flow-control.md): a queue above its stop threshold, in messages *or* bytes, is overfull; at or below its
-resume threshold, in messages *and* bytes, it is underfull. Its depth never passes its capacity, in either unit.
+The law (docs/inside/flow-control.md): a queue above its stop threshold, in messages *or* bytes, is overfull; at or
+below its resume threshold, in messages *and* bytes, it is underfull. Its depth never passes its capacity, in either
+unit.
 """
 
 from __future__ import annotations

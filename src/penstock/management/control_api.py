@@ -44,6 +44,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.describe.gate import gate_row
 from penstock.describe.list_kinds import ListKind
 from penstock.describe.lists import Found, PagedLists
+from penstock.describe.message_stats import QUEUE_LEVELS
 from penstock.describe.pools import pool_rows
 from penstock.describe.queue import queue_row
 from penstock.describe.session import connection_row
@@ -403,6 +404,10 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
     return {
         "version": node.version,
         "build": node.control.build,
+        "node": node.name,
+        "uptime_s": round(node.process.uptime_s(), 1),
+        "memory": _memory(node),
+        "connections_max": node.services.connection_limits.start.connections_max or None,
         "turns": node.turns_view(),
         "slowed": [label(wait.connection) for wait in node.slowed().slowed()[:SLOWED_SHOWN]],
         "connections": connections,
@@ -420,6 +425,22 @@ def answer_status(node: Node, request: ControlRequest) -> Steps[Row]:
     }
 
 
+def _memory(node: Node) -> Row | None:
+    """Return the bytes of all queues as of the last sample, and the thresholds of memory; None without a limit.
+
+    The gate counts more: room that queues may fill without asking.
+    """
+    memory = node.broker.gates.memory
+    if memory is None:
+        return None
+    thresholds = memory.thresholds
+    return {
+        "used": node.stats.node.levels[QUEUE_LEVELS.index("bytes")],
+        "stop": or_none(thresholds.stop.bytes),
+        "capacity": or_none(thresholds.capacity.bytes),
+    }
+
+
 def _own_queue(request: ControlRequest) -> Queue | None:
     """Return the reply queue of the requesting connection if the queue is exclusive."""
     queue = request.vhost.queues.get(request.reply_to or "")
@@ -433,6 +454,7 @@ def _disk(disk: Disk, vhost: str, now: float) -> Row:
     return {
         "used": int(disk.used),
         "free": or_none(disk.free),
+        "free_least": None if disk.room is None else int(disk.room.recheck_at()),
         "stored": 0 if stock is None else int(stock.bytes()),
         "unwritten": 0 if disk.backlog is None else int(disk.backlog.unwritten()),
         "gates": [gate_row(gate, now) for gate in disk.gates()],

@@ -27,7 +27,7 @@ def _row(setting: Setting) -> Row:
     return {
         "setting": setting.name,
         "scopes": setting.scopes.split(),
-        "meaning": setting.meaning,
+        "meaning": setting.meaning.replace("`", ""),
         "values": kind.values.replace("`", ""),
         "unit": kind.unit if isinstance(kind, Number) else "",
         "default": None if setting.default == WITHOUT_FIELD else setting.shown(setting.default),
@@ -57,7 +57,13 @@ def policy_keys(node: Node, request: ControlRequest) -> Row:
     for key in OURS:
         setting = BY_NAME[key]
         keys.append(
-            _key(key, setting.meaning, setting.kind.values.replace("`", ""), True, setting.name in OF_OPERATORS)
+            _key(
+                key,
+                setting.meaning.replace("`", ""),
+                setting.kind.values.replace("`", ""),
+                True,
+                setting.name in OF_OPERATORS,
+            )
         )
     keys.append(
         _key(ALTERNATE, "exchange that takes messages without a route", "a name", True, False, (EXCHANGES, ALL))

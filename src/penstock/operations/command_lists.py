@@ -20,7 +20,8 @@ from penstock.operations.command import (
     Value,
     setting_value,
 )
-from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of, job_words
+from penstock.operations.command_jobs import job_words
+from penstock.operations.commands import EVERYWHERE, NOUNS, OF_EACH, OPERATOR, PLACED, Noun, each_of
 from penstock.settings.kind import COUNT
 from penstock.texts import shown_age, shown_capacity, shown_percent
 

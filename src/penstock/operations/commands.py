@@ -22,7 +22,9 @@ from penstock.operations.command import (
     places,
 )
 from penstock.operations.command_info import INFOS
-from penstock.settings.kind import COUNT, whole
+from penstock.operations.command_jobs import DETACH, JOBS, job_started
+from penstock.operations.command_transfers import TRANSFERS
+from penstock.settings.kind import COUNT
 from penstock.settings.without_effect import in_exchange, in_queue
 from penstock.texts import counted, nearest
 
@@ -86,7 +88,6 @@ DURABLE: Final[Field] = Field(
 )
 AUTO_DELETE: Final = Field("auto_delete", "Delete the object with its last consumer or binding.", bool)
 IF_UNUSED: Final = Field("if_unused", "Delete the object only if it is unused.", bool)
-DETACH: Final[Field] = Field("detach", "Do not wait for the end: print the number of the job.", bool)
 IN_ALL: Final = Field("everywhere", "In all virtual hosts, not only in the one in --url.", bool)
 
 
@@ -96,7 +97,14 @@ def _gone(kind: str, field: str, key: str = "existed") -> Absent:
 
 
 def _deletion(
-    kind: str, text: str, *more: Field, says: str | Says = "", first: str = "", field: str = "", where: str = VHOST
+    kind: str,
+    text: str,
+    *more: Field,
+    says: str | Says = "",
+    first: str = "",
+    field: str = "",
+    where: str = VHOST,
+    then: Callable[[Given], tuple[str, Answer]] | None = None,
 ) -> Command:
     """Return the command that deletes an object by its name; its JSON has the messages of a queue."""
     name = field or kind
@@ -110,40 +118,8 @@ def _deletion(
     return Command(
         f"{kind}s delete", f"{kind}.delete", text, (Field(name, metavar="NAME", names=f"{kind}s"), *more),
         says or f"{kind} {{{name}}} is deleted", answer=shown, absent=_gone(kind, name, "deleted"), first=first,
-        where=where,
+        where=where, then=then,
     )  # fmt: skip
-
-
-def job_words(job: Answer) -> str:
-    """Return units done of all, and by what a job is stopped; "" for none."""
-    counts = "" if job["all"] is None or job["error"] else f"{job['done']:,} of {job['all']:,} {job['unit']}"
-    parts = [job["phase"], counts, job["reason"], job["error"]]
-    return ", ".join(str(part) for part in parts if part)
-
-
-def job_started(job: Answer) -> str:
-    """Return the sentence for a request that does not wait for its job."""
-    return f"job {job['id']} is {job['state']}; `penstock jobs show {job['id']}` shows its progress"
-
-
-def _job(given: Given, job: Answer) -> Iterable[str]:
-    about = f", {job['subject']}" if job["subject"] else ""
-    words = job_words(job)
-    yield f"job {job['id']} ({job['kind']}{about}) is {job['state']}" + (f": {words}" if words else "")
-    result = job["result"] or {}
-    for name, value in result.items():
-        if value and name != "more":
-            yield f"{name.replace('_', ' ')}: {_result(value)}"
-    for name, count in result.get("more", {}).items():
-        yield f"and {count:,} more {name.replace('_', ' ')}"
-
-
-def _result(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{count:,} {name}" if isinstance(count, int) else name for name, count in value.items())
-    if isinstance(value, list):
-        return "; ".join(str(each["subject"]) if isinstance(each, dict) else str(each) for each in value)
-    return str(value)
 
 
 # Queues, exchanges, bindings and virtual hosts
@@ -154,6 +130,23 @@ def _declared(given: Given, answer: Answer) -> Iterable[str]:
     overflow = f"; it {answer['overflow']}" if "overflow" in answer else ""
     said = f"queue {answer['queue']} is declared; it has {messages} and {consumers}{overflow}"
     return [said, *in_queue(given["arguments"])]
+
+
+RETAINED: Final = ".retained"
+"""End of the name of a stream with settled messages of a queue, which outlives the queue."""
+STREAM: Final = "stream"
+
+
+def _companion_of(given: Given) -> tuple[str, Answer]:
+    return "list", {"kind": "queues", "filters": [f"name={given['queue']}{RETAINED}"]}
+
+
+def _deleted_queue(given: Given, answer: Answer) -> Iterable[str]:
+    yield f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"
+    for each in answer.get("items", ()):
+        if each["type"] == STREAM:
+            kept = counted(each["messages"], "settled message")
+            yield f"stream {each['name']} stays with {kept}; `penstock queues delete {each['name']}` deletes the stream"
 
 
 def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
@@ -183,91 +176,6 @@ def _binding(verb: str, does: str, sentence: str, text: str) -> Command:
     return Command(f"bindings {verb}", f"queue.{does}", text, fields, sentences, request, answer=shown)
 
 
-_COUNT: Final = Field("count", "Take at most N messages, the first ones.", whole(1), metavar="N")
-_FILTER: Final = Field("filter", "Take messages that this selector matches, such as \"kind = 'bill'\".",
-                       metavar="SELECTOR")  # fmt: skip
-_KEY: Final = Field("key", "Take messages with this routing key; * stands for any text.", metavar="KEY")
-_REASON: Final = Field("reason", "Take dead letters that died for this reason, such as rejected.", metavar="REASON")
-_RATE: Final = Field("rate", "Pass at most N messages a second.", COUNT, metavar="N")
-_SOURCE: Final = Field("queue", metavar="SOURCE", names="queues")
-_INTO: Final = Field("target", metavar="[TARGET]", required=False, names="queues")
-_TO: Final = Field("to", "Publish the messages to an exchange, instead of TARGET.", metavar="EXCHANGE/KEY")
-
-
-def _transferring(verb: str) -> Callable[[Given], tuple[str, Answer]]:
-    def request(given: Given) -> tuple[str, Answer]:
-        fields = {name: value for name, value in given.items() if value is not None and name != "to"}
-        if given.get("to") is not None:
-            exchange, slash, key = given["to"].partition("/")
-            if not slash:
-                raise ConfigError(f"--to '{given['to']}' is not EXCHANGE/KEY; the key may be empty: {given['to']}/")
-            fields |= {"exchange": exchange, "routing_key": key}
-        if not fields.get("detach"):
-            fields.pop("detach", None)
-        return f"queue.{verb}", {name: value for name, value in fields.items() if value is not False}
-
-    return request
-
-
-def transferred(participle: str) -> Says:
-    """Return the function that describes the result of a transfer."""
-
-    def sentences(given: Given, answer: Answer) -> Iterable[str]:
-        if given["detach"]:
-            yield job_started(answer)
-            return
-        to = "back into" if participle == "redriven" else "from queue '{queue}' to"
-        where = f"{to.format(**answer)} {answer['target']}"
-        yield f"{counted(answer[participle], 'message')} {participle} {where}"
-        if answer["unmatched"]:
-            yield f"{counted(answer['unmatched'], 'message')} not matched by the filter"
-        for kind in answer["why"]:
-            yield f"{counted(kind['messages'], 'message')} left in queue '{answer['queue']}': {kind['reason']}"
-
-    return sentences
-
-
-def _deleted_messages(given: Given, answer: Answer) -> Iterable[str]:
-    if given["detach"]:
-        return [job_started(answer)]
-    return [f"{counted(answer['deleted'], 'message')} of queue {answer['queue']} deleted"]
-
-
-def _transfer(verb: str, participle: str, text: str, *fields: Field) -> Command:
-    return Command(
-        f"queues {verb}", f"queue.{verb}", text, (_SOURCE, *fields, _COUNT, _FILTER, _RATE, DETACH),
-        transferred(participle), _transferring(verb),
-    )  # fmt: skip
-
-
-TRANSFERS: Final = (
-    _transfer(
-        "move",
-        "moved",
-        "Move messages of queue SOURCE into queue TARGET, in order, or to an exchange.\n\n"
-        "A message leaves SOURCE when it is in TARGET. If TARGET is full, the move waits for room and drops nothing. "
-        "Messages that arrive later stay. For example: penstock queues move failed orders --count 100",
-        _INTO,
-        _TO,
-    ),
-    _transfer(
-        "copy",
-        "copied",
-        "Copy messages of queue SOURCE into queue TARGET, in order, or to an exchange.\n\n"
-        "The messages stay in SOURCE. For example: penstock queues copy orders test --filter \"region = 'EU'\"",
-        _INTO,
-        _TO,
-    ),
-    _transfer(
-        "redrive",
-        "redriven",
-        "Move dead letters of queue SOURCE back into the queues in which they died last.\n\n"
-        "The header x-redrive-count counts the redrives of a message. Messages whose queue is gone stay. For example: "
-        "penstock queues redrive failed",
-        Field("trust_headers", "Also take messages whose death headers another broker or a publisher wrote.", bool),
-        Field("forget_deaths", "Remove x-death from the messages, so that their deaths are counted anew.", bool),
-    ),
-)
 TOPOLOGY: Final = (
     Command(
         "queues declare", "queue.declare",
@@ -294,9 +202,7 @@ TOPOLOGY: Final = (
         "queue", "Delete queue NAME with its messages and bindings. Exit code 1: the queue does not exist.\n\n"
         "For example: penstock queues delete orders --if-empty",
         IF_UNUSED, Field("if_empty", "Delete the queue only if it has no messages.", bool), first="queue.declare",
-        says=lambda given, answer: [
-            f"queue {given['queue']} is deleted with {counted(answer['message_count'], 'message')}"
-        ],
+        says=_deleted_queue, then=_companion_of,
     ),
     Command(
         "exchanges declare", "exchange.declare",
@@ -616,15 +522,6 @@ _LIMITED: Final = (Field("scope", choices=("user", "vhost")), Field("name", name
 _DELAYED: Final[tuple[Field, ...]] = (Field("queue", names="queues"), Field("id", metavar="ID|all"))
 DELAYED: Final = (
     Command(
-        "messages delete",
-        "messages.delete",
-        "Delete the ready messages of QUEUE that a condition chooses, without dead letters.\n\nFor example: penstock "
-        "messages delete orders.dead --reason expired",
-        (Field("queue", names="queues"), _COUNT, _FILTER, _KEY, _REASON, DETACH),
-        _deleted_messages,
-        lambda given: ("messages.delete", {name: value for name, value in given.items() if value}),
-    ),
-    Command(
         "messages send-now",
         "message.send-now",
         "Deliver the delayed message ID of QUEUE now, or all of them; they join the end of the queue.\n\n"
@@ -744,19 +641,6 @@ OTHERS: Final = (
         says=_hook_test, where=BROKER,
     ),
     Command(
-        "jobs show", "job.show",
-        "Show job ID: its subject, state, progress, and its result or error.\n\n"
-        "The broker keeps the last 100 finished jobs. For example: penstock jobs show 7",
-        (Field("id", metavar="ID", kind=int),), _job, where=BROKER,
-    ),
-    Command(
-        "jobs cancel", "job.cancel",
-        "Cancel job ID: an import is undone; a deletion or a move stops, and what is left stays where it is.\n\n"
-        "The command does not wait for the end of the job. For example: penstock jobs cancel 7",
-        (Field("id", metavar="ID", kind=int),),
-        "job {id} is being cancelled", where=BROKER,
-    ),
-    Command(
         "sinks assign", "sink.assign",
         "Let USER continue QUERY: the id of a stream, or its txnAppId. It belonged to the user that began it.\n\n"
         "Tasks of the previous user can publish no more rows. For example: penstock sinks assign nightly-bills etl2",
@@ -827,5 +711,5 @@ OTHERS: Final = (
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *TOPOLOGY, *TRANSFERS, *DELAYED, *OBJECTS, *_policies("policies", (OPERATOR,), {}),
-    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS, *INFOS,
+    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS, *JOBS, *INFOS,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Health checks under RabbitMQ's paths: each answers a verdict, with the reason of one that failed."""
+"""Health checks: each has a verdict, with the reason of a failure. Paths are RabbitMQ's; `health` has all in one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, PreconditionFailed
 from penstock.management.node import Node
-from penstock.management.operation import ANYWHERE, NODE, VHOST, Operation, Route, Run, looking, verdict
+from penstock.management.operation import ANYWHERE, FAILED, NODE, VHOST, Operation, Route, Run, looking, verdict
 
 PROTOCOLS: Final[tuple[str, ...]] = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 UNITS_S: Final = {"days": 86_400, "weeks": 7 * 86_400, "months": 365 * 7_200, "years": 365 * 86_400}
@@ -88,6 +88,26 @@ def _protocol_listener(node: Node, request: ControlRequest) -> Row:
     return verdict("No active listener", missing=wanted, protocols=spoken)
 
 
+def _all(node: Node, request: ControlRequest) -> Row:
+    """Return the verdicts of all checks that look at this node; one that failed makes the answer fail."""
+    memory, disk = node.memory_alarm(), node.disk_alarm()
+    now = node.broker.now + node.broker.wall_offset
+    ended = [file for file, _, ends in node.certificates.ends() if ends <= now]
+    verdicts: list[tuple[str, Row]] = [
+        ("serves clients", _ready(node, request)),
+        ("memory", verdict("its gate is closed: publishers wait" if memory else "")),
+        ("disk", verdict("a gate is closed: publishers of persistent messages wait" if disk else "")),
+        ("virtual hosts", _virtual_hosts(node, request)),
+        ("connections", _connections(node, request)),
+        ("certificates", verdict(f"{', '.join(ended)} has ended" if ended else "")),
+    ]
+    checks: list[Row] = [
+        {"check": name, "status": found["status"], "reason": found.get("reason") or None} for name, found in verdicts
+    ]
+    failed = [str(each["check"]) for each in checks if each["status"] == FAILED]
+    return {**verdict(f"{', '.join(failed)} failed" if failed else ""), "node": node.name, "checks": checks}
+
+
 def _passed(node: Node, request: ControlRequest) -> Row:
     return verdict()
 
@@ -102,8 +122,12 @@ def _check(run: Run, paths: str, purpose: str, vhost: str | None = None, asks: s
     return looking("", run, tag=MANAGEMENT, routes=routes, asks=asks)
 
 
+ALL_CHECKS: Final = "GET /penstock/health"
 LEADERLESS: Final = "/health/checks/quorum-queues-without-elected-leaders"
 OPERATIONS: Final[tuple[Operation, ...]] = (
+    looking("health", _all, tag=MANAGEMENT, asks=NODE, routes=(
+        Route(ALL_CHECKS, "Report the verdicts of all checks of this node: 503 if one has failed.", verdict=True),
+    )),
     _check(_aliveness, "/aliveness-test/{vhost}", "Report whether a virtual host exists.", asks=VHOST),
     _check(_alarms, "/healthchecks/node /health/checks/alarms /health/checks/local-alarms",
            "Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."),

@@ -568,8 +568,20 @@ def _status(asked: Asked, answers: list[Answered]) -> Answer:
         "certificates": _distinct(_concatenated(rows, "certificates")),
         "queues": _concatenated(rows, "queues")[:STATUS_MOST],
         "pools": _pools(rows),
+        "uptime_s": min([_number_at(row, "uptime_s") for row in rows]),
+        "memory": _sum_of_all(rows, "memory"),
+        "connections_max": _total(rows, "connections_max") if _all_have(rows, "connections_max") else None,
         "lingering": _sum([row.get("lingering") for row in rows]),
     }
+
+
+def _all_have(rows: list[Row], name: str) -> bool:
+    return all(row.get(name) is not None for row in rows)
+
+
+def _sum_of_all(rows: list[Row], name: str) -> object:
+    """Return the sum of amounts of several brokers; None if one of them has no limit."""
+    return _sum([row.get(name) for row in rows]) if _all_have(rows, name) else None
 
 
 def _disk(disks: list[Row]) -> Row | None:
@@ -577,8 +589,10 @@ def _disk(disks: list[Row]) -> Row | None:
     if not disks:
         return None
     free = [each for disk in disks for each in (disk.get("free"),) if isinstance(each, int)]
+    fullest = next((disk for disk in disks if free and disk.get("free") == min(free)), disks[0])
     numbers = {name: _total(disks, name) for name in ("used", "stored", "unwritten")}
-    return {**disks[0], **numbers, "free": min(free, default=None), "gates": _concatenated(disks, "gates")}
+    of_fullest = {"free": min(free, default=None), "free_least": fullest.get("free_least")}
+    return {**disks[0], **numbers, **of_fullest, "gates": _concatenated(disks, "gates")}
 
 
 def _pools(rows: list[Row]) -> list[Row]:

@@ -21,7 +21,7 @@ from penstock.flow.work import Steps
 from penstock.management.node import Node
 from penstock.management.operation import LOOKS, VHOST, Operation, Route
 from penstock.operations.message_filter import UNKNOWN_REASON
-from penstock.operations.transfers import REDRIVE, Wanted
+from penstock.operations.transfers import FIELDS_OF, REDRIVE, Wanted
 from penstock.texts import brief_age
 
 EXAMINED_MOST: Final = 20_000
@@ -114,7 +114,7 @@ class Preview:
                     "bytes": size,
                     "ahead": ahead,
                     "state": state,
-                    "text": _happens(queue, messages, size, str(state["text"]), ahead, node.broker.now),
+                    "text": _happens(queue, messages, size, state, ahead, node.broker.now),
                 }
             )
         return {
@@ -132,12 +132,15 @@ class Preview:
         }
 
 
-def _happens(queue: Queue, messages: int, size: int, text: str, ahead: int, now: float) -> str:
+def _happens(queue: Queue, messages: int, size: int, state: Row, ahead: int, now: float) -> str:
     """Return what happens to messages in a target queue, in a sentence without its subject."""
     behind = f"they wait in line behind {ahead:,}" if ahead else "they wait until it opens"
     since = queue.gate.stats.since
     if not queue.gate.open:
         return f"closed {brief_age(now - since)}: {behind}" if since is not None else behind
+    text = str(state["text"])
+    if state["held"] is not None:
+        return f"{text}: {behind}"  # By another gate of its road, such as the operator's.
     if ahead:
         return behind
     room = _room(queue, messages, size)
@@ -167,8 +170,8 @@ def _by_path(fields: Row) -> Row:
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("", preview, ("queue",), tag=MANAGEMENT, permissions=("read queue",), how=LOOKS, audited=False,
-              asks=VHOST, routes=(
+    Operation("queue.redrive-preview", preview, FIELDS_OF[REDRIVE], tag=MANAGEMENT, permissions=("read queue",),
+              how=LOOKS, audited=False, asks=VHOST, routes=(
         Route("GET /penstock/queues/{vhost}/{name}/redrive", "Preview a redrive: reasons of the dead letters, and the "
               "queues to which they would go, with what happens there.",
               query=("filter", "key", "body", "reason", "positions"), many=("header",),

@@ -65,7 +65,9 @@ async def test_positions_of_a_stream_are_offsets_for_browse_and_copy(tmp_path: P
                 assert web.publish("s", f"{number}").status == 200
             page = web.get(f"{ONE.format('s')}?positions=0,3")
             assert [(row["position"], row["payload"]) for row in page["messages"]] == [(0, "0"), (3, "3")]
-            copied = web.do("POST", "/penstock/queues/%2F/s/copy", {"target": "copies", "positions": [0, 3]}, status=200)
+            copied = web.do(
+                "POST", "/penstock/queues/%2F/s/copy", {"target": "copies", "positions": [0, 3]}, status=200
+            )
             assert (copied.json["copied"], copied.json["missing"]) == (2, 0)
             assert [row["payload"] for row in web.get(ONE.format("copies"))["messages"]] == ["0", "3"]
 

@@ -7,13 +7,20 @@ import re
 from penstock.server.http.app import TABLE
 from tests.support.http_reference import sentence, tables
 
+PLACE = re.compile(r"([A-Z ]+) `(/[^`]*)`")
+
 
 def test_reference_has_every_method_of_every_path_with_its_tag() -> None:
-    found = re.findall(r"^\| ([A-Z ]+) \| `(/[^`]*)` \| [^|]+ \| (\w+) \|", tables()["http paths"], re.MULTILINE)
-    listed = {(path, method): tag for methods, path, tag in found for method in methods.split()}
-    assert listed == {
+    text = tables()["http paths"]
+    rows = re.findall(r"^\| ([A-Z].*?) \| [^|]+ \| (\w+) \|", text, re.MULTILINE)
+    rows += re.findall(r"^- ([A-Z].*?`) \((\w+)\)$", text, re.MULTILINE)
+    found = [
+        (path, method, tag) for row, tag in rows for methods, path in PLACE.findall(row) for method in methods.split()
+    ]
+    assert {(path, method): tag for path, method, tag in found} == {
         (path, method): place.need.tag for path, places in TABLE.items() for method, place in places.items()
     }
+    assert len(found) == sum(map(len, TABLE.values())), "each is listed once"
 
 
 def test_http_handlers_have_a_first_sentence() -> None:

@@ -1,14 +1,14 @@
 // One connection: why it waits, what goes over it, its channels and consumers, and what can be done with it.
 
 import { call, get, may, path } from "../api.js";
-import { attempt, button, field, h, input, notice, refill, replace } from "../dom.js";
+import { attempt, button, field, h, input, notice, renew, replace } from "../dom.js";
 import { about, bytes, count, plural, rateOf } from "../format.js";
-import { addressOf, clientParts, link, perSecond, protocol, state, used } from "../parts/cells.js";
+import { addressOf, clientParts, factCard, link, perSecond, protocol, state, used } from "../parts/cells.js";
 import { dangerZone } from "../parts/danger.js";
 import { form } from "../parts/dialogs.js";
 import { hold, release } from "../parts/hold.js";
 import { table } from "../parts/list.js";
-import { card, empty, facts, figures, gone, number, reason, skeleton, title } from "../parts/page.js";
+import { card, empty, figures, gone, number, reason, skeleton, title } from "../parts/page.js";
 import { Polled } from "../parts/polled.js";
 import { mode } from "./channels.js";
 import { software } from "./connections.js";
@@ -69,7 +69,7 @@ export class ConnectionPage {
     Object.assign(this, { found, channels: channels.items });
     this.showHead();
     const own = found.penstock;
-    refill(this.body, this.why(info),
+    renew(this.body, this.why(info),
       figures([["Published", perSecond(rateOf(found, "publish") ?? 0), "/s"], ["Delivered", perSecond(rateOf(found, "deliver_get") ?? 0), "/s"],
         ["Received", number(Math.round(found.recv_oct_details.rate), bytes), "/s"], ["Sent", number(Math.round(found.send_oct_details.rate), bytes), "/s"],
         ["Unacknowledged", number(this.channels.reduce((sum, each) => sum + each.messages_unacknowledged, 0))], ["Held publishes", number(own.held.messages), null, own.held.messages ? "red" : null]]),
@@ -87,7 +87,7 @@ export class ConnectionPage {
       const what = now.by.scope === "connection" ? name : `${now.by.scope} ${now.by.name}`;
       return reason([h("b", { class: "red" }, `${name} has waited for ${about(now.for_s ?? 0)}.`), ` The operator holds ${what}.`], now.reason ? `Reason: ${now.reason}` : "Nobody gave a reason.", act);
     }
-    const more = (info?.sentences ?? []).slice(0, 3);
+    const more = (info?.sentences ?? []).slice(0, 3).map(shortened);
     if (now.tone !== "stop") return reason([h("b", { class: "amber" }, `${name} is not read.`), " Its held publishes fill the budget of the connection."], more, act, "amber");
     return reason([h("b", { class: "red" }, `${name} has waited for ${about(now.for_s ?? 0)}`), ` before ${now.by.kind} ${now.by.name}.`], more, act);
   }
@@ -109,14 +109,14 @@ export class ConnectionPage {
   }
 
   factsOf(found, info) {
-    return card("Facts", facts([
+    return factCard("Facts", [
       ["User", may(this.user, "administrator") ? link(addressOf.user(found.user), found.user) : found.user], ["Virtual host", link(addressOf.vhost(found.vhost), found.vhost)],
       ["From", `${found.peer_host}:${found.peer_port}`], ["To", `${found.host}:${found.port}`],
       ["Protocol", `${found.protocol.replaceAll(" ", "\u00a0").replaceAll("-", "\u2011")}, ${found.ssl ? found.ssl_protocol ?? "TLS" : "without TLS"}`], ["Login", found.auth_mechanism],
       ["Since", new Date(found.connected_at).toLocaleString("en-GB")], ["Received, sent", `${bytes(found.recv_oct)}, ${bytes(found.send_oct)}`],
       ["Software", software(found)], ["Platform", found.client_properties.platform],
       ["Heartbeat", found.timeout ? `${found.timeout} s` : "none"], ["Largest frame", bytes(found.frame_max)],
-      ...(info?.settings ?? []).filter((row) => row.origin !== "default" && row.value !== null).map((row) => [row.setting, [String(row.value), h("span", { class: "quiet" }, ` ${row.from}`)]])]));
+      ...(info?.settings ?? []).filter((row) => row.origin !== "default" && row.value !== null).map((row) => [row.setting, [String(row.value), h("span", { class: "quiet" }, ` ${row.from}`)]])]);
   }
 
   close() {
@@ -130,6 +130,12 @@ export class ConnectionPage {
       location.hash = "#/connections";
     }, { danger: true });
   }
+}
+
+// `web-1 (con:9)/ch:1 is blocked 18 s by queue orders: 618 messages; ...` without what the sentence above has said.
+function shortened(sentence) {
+  const found = /^.* is blocked [^:]*: (.*)$/s.exec(sentence);
+  return `${found ? found[1] : sentence}.`;
 }
 
 // A link that sends, as a row below its session.

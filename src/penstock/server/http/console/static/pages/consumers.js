@@ -7,6 +7,8 @@ import { List } from "../parts/list.js";
 import { empty, number, title } from "../parts/page.js";
 
 const TAG_LETTERS = 8;
+// The second answer comes soon: rates need two.
+const SECOND_MS = 3000;
 
 export function open(main) {
   return new ConsumersPage(main);
@@ -21,6 +23,7 @@ class ConsumersPage {
       nothing: empty("Nobody consumes from any queue.", { command: "penstock queues consume orders" }),
       told: (found) => this.told(found),
     });
+    this.timer = setTimeout(() => this.list.load(), SECOND_MS);
     main.replaceChildren(title("Consumers", { sum: this.sum }), this.list.element);
   }
 
@@ -52,7 +55,10 @@ class ConsumersPage {
 
   reload() { this.list.load(); }
 
-  leave() { this.list.leave(); }
+  leave() {
+    clearTimeout(this.timer);
+    this.list.leave();
+  }
 }
 
 const keyOf = (each) => JSON.stringify([each.channel_details.penstock.name, each.consumer_tag, each.queue.name]);

@@ -1,13 +1,13 @@
 // One cursor: its reader, its positions, whom it holds back, and a move that says first what it would do.
 
 import { call, get, path } from "../api.js";
-import { button, field, h, input, notice, refill, replace, select } from "../dom.js";
+import { button, field, h, input, notice, renew, replace, select } from "../dom.js";
 import { about, bytes, plural } from "../format.js";
-import { addressOf, client, link } from "../parts/cells.js";
+import { addressOf, client, factCard, link } from "../parts/cells.js";
 import { dangerZone } from "../parts/danger.js";
 import { form } from "../parts/dialogs.js";
 import { table } from "../parts/list.js";
-import { card, facts, figures, gone, number, reason, skeleton, title } from "../parts/page.js";
+import { card, figures, gone, number, reason, skeleton, title } from "../parts/page.js";
 import { Polled } from "../parts/polled.js";
 import { asked, expires, remove } from "./cursors.js";
 
@@ -55,14 +55,14 @@ class CursorPage {
     }
     this.found = found;
     const reader = this.reader();
-    refill(this.body, this.why(found),
+    renew(this.body, this.why(found),
       figures([["Behind", number(found.unsettled)], ["Bytes", found.lag ? number(found.lag.bytes, bytes) : number(null)], ["Oldest", found.lag ? number(found.lag.oldest_s, about) : number(null), null],
         ["Holds back", number(found.blocks), found.blocks === 1 ? "producer" : "producers", found.blocks ? "red" : null], ["Asked", asked(found)], ["Expires", expires(found)]]),
       card("Positions", [table("Positions", [{ title: "Queue", kind: "name" }, { title: "Holds back", kind: "st" }, { title: "Settled", kind: "n" }, { title: "Planned", kind: "n wide" }, { title: "End", kind: "n" }, { title: "Behind", kind: "n" }, { title: "Bytes", kind: "n wide" }, { title: "Oldest", kind: "n wide" }],
         found.queues.map((each) => position(this.vhost, each))), found.more_queues ? h("p", { class: "foot" }, `and ${plural(found.more_queues, "more queue")}`) : null], { flush: true, number: found.queues.length + found.more_queues }),
-      card("Reader", facts([["Connection", reader ? client(reader.label ?? reader.connection, addressOf.connection(reader.connection)) : h("span", { class: "amber" }, "none is connected")],
+      factCard("Reader", [["Connection", reader ? client(reader.label ?? reader.connection, addressOf.connection(reader.connection)) : h("span", { class: "amber" }, "none is connected")],
         ["Query", found.reader?.query], ["User", found.user], ["Without a reader", found.idle_s === null ? null : `for ${about(found.idle_s)}`],
-        ["Reads", found.share ? `a share of ${plural(found.share.servers, "broker")}` : null]])));
+        ["Reads", found.share ? `a share of ${plural(found.share.servers, "broker")}` : null]]));
   }
 
   reader() { return this.found?.reader?.open ? this.found.reader : null; }

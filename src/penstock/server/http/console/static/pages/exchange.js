@@ -1,15 +1,15 @@
 // One exchange: why it stands still, what goes through it, bindings to it and from it, and what can be done with it.
 
 import { call, get, may, path } from "../api.js";
-import { attempt, button, field, h, input, notice, refill, replace, select } from "../dom.js";
+import { attempt, button, field, h, input, notice, renew, replace, select } from "../dom.js";
 import { bytes, count, plural, rateOf } from "../format.js";
 import { live } from "../live.js";
-import { addressOf, client, inPath, json, link, perSecond, shownAs, state } from "../parts/cells.js";
+import { addressOf, client, factCard, inPath, json, link, perSecond, shownAs, state } from "../parts/cells.js";
 import { dangerZone, sure } from "../parts/danger.js";
 import { form } from "../parts/dialogs.js";
 import { heldReason, hold, release } from "../parts/hold.js";
 import { table } from "../parts/list.js";
-import { card, empty, facts, figures, gone, number, skeleton, title } from "../parts/page.js";
+import { card, empty, figures, gone, number, skeleton, title } from "../parts/page.js";
 import { Polled } from "../parts/polled.js";
 import { publish } from "../parts/publish.js";
 import { features } from "./exchanges.js";
@@ -73,34 +73,38 @@ export class ExchangePage {
     const free = may(this.user, "policymaker") ? [button("Release", () => attempt(() => release(this.held, `Exchange ${this.real}`, () => this.reload())))] : [];
     const [incoming, outgoing] = [rateOf(found, "publish_in") ?? 0, rateOf(found, "publish_out") ?? 0];
     const dropped = found.penstock.drop_unroutable ?? 0, returned = found.penstock.return_unroutable ?? 0;
-    refill(this.body,
+    renew(this.body,
       held ? heldReason("exchange", held, free) : null,
       figures([["In", perSecond(incoming), "/s"], ["Out", perSecond(outgoing), "/s"], ["Published", number(found.message_stats?.publish_in ?? 0)], ["Into queues", number(found.message_stats?.publish_out ?? 0)],
         ["Dropped without a route", number(dropped), null, dropped ? "amber" : null], ["Returned", number(returned)]]),
-      h("div", { class: "two" }, this.bindingsFrom(from), h("div", {}, this.bindingsTo(into), this.publishers(info))),
-      card("Facts", facts([["Policy", found.policy], ["Alternate exchange", found.penstock.alternate === null ? null : link(addressOf.exchange(this.vhost, found.penstock.alternate), shownAs(found.penstock.alternate))],
-        ["Arguments", json(found.arguments)], ["Virtual host", link(addressOf.vhost(this.vhost), this.vhost)], ...settingsOf(info)])));
+      this.bindingsFrom(from), into.length && info?.senders?.length ? h("div", { class: "two" }, this.bindingsTo(into), this.publishers(info)) : [this.bindingsTo(into), this.publishers(info)],
+      factCard("Facts", [["Type", found.type], ["Kept", features(found)], ["Policy", found.policy], ["Alternate exchange", found.penstock.alternate === null ? null : link(addressOf.exchange(this.vhost, found.penstock.alternate), shownAs(found.penstock.alternate))],
+        ["Arguments", json(found.arguments)], ["Virtual host", link(addressOf.vhost(this.vhost), this.vhost)], ...settingsOf(info)]));
   }
 
   // To whom it leads. A queue of the map has its state: the exchange stands still where that queue does.
   bindingsFrom(from) {
     const bind = this.real === "" ? null : button("Bind…", () => this.bind(), { class: "small" });
     const none = this.real === "" ? empty("Every queue is bound to the default exchange by its name.") : empty("No binding leads from here: messages go nowhere.", { command: `penstock bindings declare ${this.real} QUEUE --key KEY` });
-    const rows = from.slice(0, SHOWN).map((each) => [this.target(each), h("span", { class: "mono" }, each.routing_key), json(each.arguments), each.source === "" ? null
+    const rows = from.slice(0, SHOWN).map((each) => [this.target(each), this.stateOfTarget(each), keyOf(each), json(each.arguments), each.source === "" ? null
       : button("Unbind…", () => this.unbind(each), { class: "small ghost", "aria-label": `Unbind ${each.destination}, key ${each.routing_key}…` })]);
-    return card("Leads to", [table("Bindings from here", [{ title: "To", kind: "name" }, { title: "Key", kind: "more" }, { title: "Arguments", kind: "wide" }, { title: "Unbind", bare: true, kind: "n wide" }], rows, none), more(from)], { flush: true, number: from.length, end: bind });
+    return card("Leads to", [table("Bindings from here", [{ title: "To", kind: "name" }, { title: "State", kind: "st" }, { title: "Key", kind: "more" }, { title: "Arguments", kind: "wide" }, { title: "Unbind", bare: true, kind: "n wide" }], rows, none), more(from)], { flush: true, number: from.length, end: bind });
   }
 
   target(binding) {
     if (binding.destination_type !== "queue") return [link(addressOf.exchange(binding.vhost, binding.destination), binding.destination), h("span", { class: "vhost" }, "exchange")];
-    const shown = live.map?.queues.find((each) => each.name === binding.destination && each.vhost === binding.vhost)?.state;
-    return [link(addressOf.queue(binding.vhost, binding.destination), binding.destination), shown && shown.tone ? h("span", { class: "vhost" }, state(shown)) : null];
+    return link(addressOf.queue(binding.vhost, binding.destination), binding.destination);
+  }
+
+  stateOfTarget(binding) {
+    const shown = binding.destination_type === "queue" && live.map?.queues.find((each) => each.name === binding.destination && each.vhost === binding.vhost)?.state;
+    return shown ? state(shown) : null;
   }
 
   bindingsTo(into) {
     if (!into.length) return null;
     return card("Comes from", [table("Bindings to here", [{ title: "Exchange", kind: "name" }, { title: "Key", kind: "more" }],
-      into.slice(0, SHOWN).map((each) => [link(addressOf.exchange(each.vhost, each.source), shownAs(each.source)), h("span", { class: "mono" }, each.routing_key)])), more(into)], { flush: true, number: into.length });
+      into.slice(0, SHOWN).map((each) => [link(addressOf.exchange(each.vhost, each.source), shownAs(each.source)), keyOf(each)])), more(into)], { flush: true, number: into.length });
   }
 
   publishers(info) {
@@ -159,6 +163,10 @@ export class ExchangePage {
       location.hash = "#/exchanges";
     });
   }
+}
+
+function keyOf(binding) {
+  return binding.routing_key === "" ? number(null) : h("span", { class: "mono" }, binding.routing_key);
 }
 
 function more(list) {

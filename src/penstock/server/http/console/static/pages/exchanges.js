@@ -11,8 +11,8 @@ import { List } from "../parts/list.js";
 import { Chips, empty, number, title } from "../parts/page.js";
 import { ExchangePage } from "./exchange.js";
 
-// Names of applications' exchanges: neither the default one, nor amq.*.
-const OWN = "^[^a]|^a($|[^m])|^am($|[^q])|^amq($|[^.])";
+// Names of applications' exchanges: neither the default one, nor amq.*, nor the broker's own.
+const OWN = "^(?!amq[.])(?!penstock[.]control$).";
 
 export function open(main, [vhost, name], user) {
   return name === undefined ? new ExchangesPage(main, user) : new ExchangePage(main, vhost, name, user);
@@ -21,7 +21,7 @@ export function open(main, [vhost, name], user) {
 class ExchangesPage {
   constructor(main, user) {
     this.chips = new Chips("Show", "own", () => this.list.again());
-    this.chips.show([["own", "Applications’"], ["all", "All, with amq.*"]]);
+    this.chips.show([["own", "Applications’"], ["all", "All, amq.* too"]]);
     this.sum = h("span", {});
     this.list = new List({
       title: "Exchanges", path: "/exchanges", kind: "exchanges", columns: columns(), chips: this.chips.element,

@@ -2,7 +2,7 @@
 
 import { get, may } from "../api.js";
 import { vhostChoice } from "../choices.js";
-import { button, h, input, refill, replace } from "../dom.js";
+import { button, h, input, renew, replace } from "../dom.js";
 import { addressOf, link } from "../parts/cells.js";
 import { table } from "../parts/list.js";
 import { card, empty, skeleton, title } from "../parts/page.js";
@@ -24,7 +24,7 @@ export function open(main, names, user) {
   const failed = h("p", { role: "alert" }), body = h("div", {}, skeleton(240));
   const polled = new Polled({
     every: EVERY_MS, failed, load: () => Promise.all([...LISTS.map(({ of }) => get(KINDS[of].where)), get("/penstock/settings/catalogue").catch(() => ({ start: [] }))]),
-    show: (found) => refill(body, LISTS.map((each, at) => listOf(each, found[at], changes ? () => polled.load() : null)), ofAll(found.at(-1).start)),
+    show: (found) => renew(body, LISTS.map((each, at) => listOf(each, found[at], changes ? () => polled.load() : null)), ofAll(found.at(-1).start)),
   });
   replace(main, title("Limits", { sum: "A limit that is lowered closes nothing: it counts for what is opened next." }), failed, body, changes ? null : readOnly("To set limits", "administrator"));
   polled.load();

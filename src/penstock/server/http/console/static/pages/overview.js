@@ -1,91 +1,146 @@
-// The overview: totals, rates and alarms of the node.
+// The overview of the node: alarms in full, six figures, messages and rates over time, and resources against their limits.
 
 import { get, may } from "../api.js";
-import { Chart } from "../band.js";
-import { button, h, replace } from "../dom.js";
-import { bytes, count, rate, seconds } from "../format.js";
+import { h, renew, replace } from "../dom.js";
+import { about, bytes, count, plural, rateNumber, seconds } from "../format.js";
+import { icon } from "../icons.js";
 import { live } from "../live.js";
+import { addressOf, factCard, toned } from "../parts/cells.js";
+import { Chart } from "../parts/chart.js";
+import { table } from "../parts/list.js";
+import { card, figures, number, segments, skeleton, title } from "../parts/page.js";
+import { bar } from "../parts/pictures.js";
+import { Polled } from "../parts/polled.js";
+import { Past, SPANS } from "./queue/past.js";
 
-const SPANS = [["live", "Live"], ["60", "Hour"], ["300", "Day"]];
-
-let state = null;
+const EVERY_MS = 10000;
+const NO_LIMITS = { resume: null, stop: null, capacity: null, wall: null };
+const NAMES = { disk: "Disk", store: "Store", memory: "Memory of messages", connections: "Connections", files: "Open files" };
 
 export function open(main, names, user) {
-  const figures = h("div", { class: "cards" });
-  const alarms = h("div", {});
-  const node = h("div", {}, h("p", { class: "quiet" }, "Loading."));
-  const spans = h("div", { class: "row" }), place = h("div", { class: "chart", role: "img", "aria-label": "Messages and rates of the node" });
-  const past = h("section", { class: "card", "aria-label": "Over time" }, h("h2", {}, "Messages, rates, and the gate of the node's memory"), spans, place);
-  replace(main, h("h1", { tabindex: "-1" }, "Overview"), alarms, figures, may(user, "monitoring") ? past : null, h("h2", {}, "Node"), node);
-  state = { figures, alarms, node, spans, place, span: "live", charts: [] };
-  draw();
-  load();
-  const timer = setInterval(load, 10000);
-  return { update, reload: load, leave: () => { clearInterval(timer); for (const each of state.charts) each.leave(); state = null; } };
+  return may(user, "monitoring") ? new OverviewPage(main) : new OwnPage(main);
 }
 
-function draw() {
-  for (const each of state.charts) each.leave();
-  const places = [h("div", {}), h("div", {})];
-  replace(state.place, places);
-  replace(state.spans, SPANS.map(([span, title]) => button(title, () => { state.span = span; draw(); }, { "aria-pressed": String(state.span === span) })));
-  state.charts = [new Chart(places[0], "total", "messages"), new Chart(places[1], "rates")];
-  plot();
-}
-
-async function plot() {
-  const span = state.span;
-  let points = live.totals.map((each) => ({ at: each.at, messages: each.messages, in: each.in_rate, out: each.out_rate }));
-  if (span !== "live") {
-    const found = (await get(`/penstock/history?seconds=${span}`).catch(() => null))?.tiers[0];
-    if (!state || span !== state.span || !found) return;
-    points = found.messages.map((messages, at) => ({
-      at: found.end / 1000 - (found.messages.length - 1 - at) * found.seconds, messages, in: found.publish[at], out: found.deliver_get[at], closed: 100 * found.closed[at] }));
+class OverviewPage {
+  constructor(main) {
+    this.failed = h("p", { role: "alert" });
+    this.head = h("div", {}, title("Overview"));
+    this.alarms = h("div", {});
+    this.figures = h("div", {}, skeleton(52));
+    this.rest = h("div", {}, skeleton(240));
+    this.chart = new Chart({ name: "messages", lane: "a gate closed", gate: "gates" });
+    this.past = new Past("/penstock/history", () => this.draw());
+    const spans = segments("Time shown", SPANS, this.past.span, (span) => { this.past.choose(span); this.draw(); });
+    replace(main, this.head, this.failed, this.alarms, this.figures,
+      h("section", { class: "card chartcard", "aria-label": "Messages and rates" }, h("div", { class: "cardhead" }, h("h2", {}, "Messages and rates"), this.chart.readout, spans), this.chart.place), this.rest);
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => Promise.all([get("/penstock/resources"), get("/penstock/alarms"), get("/overview?columns=rabbitmq_version,cluster_name")]), show: (found) => this.show(...found) });
+    this.polled.load();
   }
-  for (const each of state.charts) each.set(points);
+
+  reload() { this.polled.load(); }
+
+  leave() {
+    this.polled.leave();
+    this.past.leave();
+    this.chart.leave();
+  }
+
+  // The map is new: the figures of now.
+  update(map) {
+    const all = map.totals;
+    const rate = (value) => number(value ?? null, rateNumber);
+    renew(this.figures, figures([
+      ["Messages", number(all.messages)], ["In", rate(all.in_rate), "/s"], ["Out", rate(all.out_rate), "/s"],
+      ["Blocked producers", number(all.blocked_producers), `of ${count(all.producers)}`, all.blocked_producers ? "red" : null], ["Gates closed", number(all.closed_queues), `of ${count(all.queues)}`, all.closed_queues ? "red" : null],
+      ["Connections", number(all.connections), `${plural(all.channels, "channel")}`]]));
+    this.draw();
+  }
+
+  draw() {
+    const { past } = this, { span } = past, all = live.map?.totals;
+    const points = past.points(span).map((each) => ({ at: each.at, depth: each.messages, in: each.in, out: each.out, closed: each.closed }));
+    this.chart.show({ points, span: Number(span), step: past.step(span), end: past.end(span), unit: "messages", limits: NO_LIMITS,
+      now: all ? { depth: all.messages, in: all.in_rate, out: all.out_rate, open: !all.closed_queues } : null });
+  }
+
+  show(node, alarms, overview) {
+    renew(this.head, title("Overview", {
+      sum: [`Penstock ${node.version} on `, h("b", {}, node.node), `, up ${seconds(node.uptime_s)}.`],
+      actions: [h("a", { class: "button", href: "/metrics", target: "_blank", rel: "noopener" }, "Metrics"), h("a", { class: "button", href: "/api", target: "_blank", rel: "noopener" }, "API")],
+    }));
+    renew(this.alarms, alarmList(alarms));
+    renew(this.rest,
+      h("div", { class: "two" }, resources(node), h("div", {}, listeners(node.listeners), certificates(node.certificates))),
+      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Up", seconds(node.uptime_s)],
+        ["Memory of the process", bytes(node.memory_used)], ["Processors", count(node.processors)], ["Store", storeOf(node.store)]]));
+  }
 }
 
-function card(title, figure, more) {
-  return h("div", { class: "card" }, h("div", { class: "quiet" }, title), h("div", { class: "figure" }, figure), more ? h("div", { class: "quiet" }, more) : null);
+// Each alarm in full: what, how much, when it hurts, since when, what helps, and a link to the object.
+function alarmList({ alarms, omitted }) {
+  if (!alarms.length) return null;
+  return card("Alarms", [alarms.map((each) => h("div", { class: `alarm ${each.tone}` }, icon("warn"), h("div", {},
+    h("p", {}, h("b", {}, kindOf(each)), " ", each.text, "."),
+    h("p", {}, [`Raised ${about(each.for_s)} ago`, each.hurts_in_s ? `hurts in about ${about(each.hurts_in_s)}` : null, each.action].filter(Boolean).join("; "), ". ", linkOf(each))))),
+  omitted ? h("p", { class: "foot" }, `and ${plural(omitted, "more condition")} without an alarm: too many are raised`) : null], { flush: true, number: alarms.length });
 }
 
-function update(map) {
-  const t = map.totals;
-  replace(state.figures,
-    card("Messages", count(t.messages), `${count(t.messages_ready)} ready, ${count(t.messages_unacknowledged)} unacknowledged`),
-    card("In", rate(t.in_rate)), card("Out", rate(t.out_rate)),
-    card("Blocked producers", count(t.blocked_producers), `of ${count(t.producers)}`),
-    card("Queues", count(t.queues), `${count(t.closed_queues)} with a closed gate`),
-    card("Connections", count(t.connections), `${count(t.channels)} channels`),
-    card("Consumers", count(t.consumers)));
-  if (state.span === "live") plot();
-  const { count: raised, first } = map.node.alarms;
-  const found = first.map((each) => h("p", { class: "card alarm" }, h("strong", { class: "bad-text" }, `${each.severity}: ${each.kind}`),
-    `${each.vhost ? `, vhost ${each.vhost}` : ""}, for ${seconds(each.for_s)}: ${each.text}; ${each.action}`));
-  if (raised > first.length) found.push(h("p", { class: "card bad-text" }, `and ${count(raised - first.length)} more alarms`));
-  replace(state.alarms, found);
+function kindOf(alarm) {
+  const words = alarm.kind.replace(/-/g, " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-// What users without the tag monitoring see: no events, and only what is theirs.
-function counted(messages, objects) {
-  replace(state.figures, card("Messages", count(messages.messages), `${count(messages.messages_ready)} ready, ${count(messages.messages_unacknowledged)} unacknowledged`),
-    card("Queues", count(objects.queues)), card("Your connections", count(objects.connections), `${count(objects.channels)} channels`), card("Your consumers", count(objects.consumers)));
+function linkOf({ noun, name, vhost }) {
+  if (!name) return null;
+  const address = { queue: addressOf.queue, exchange: addressOf.exchange, cursor: addressOf.cursor }[noun]?.(vhost ?? "/", name) ?? (noun === "vhost" ? addressOf.vhost(name) : null);
+  return address ? h("a", { href: address }, `Open ${name}`) : null;
 }
 
-async function load() {
-  if (state.span !== "live") plot();
-  const [overview, nodes] = await Promise.all([get("/overview").catch(() => null), get("/nodes").catch(() => null)]);
-  if (!state || !overview) return;
-  if (!live.map) counted(overview.queue_totals, overview.object_totals);
-  const one = nodes?.[0];
-  replace(state.node, h("div", { class: "card" }, h("dl", { class: "facts" },
-    fact("Name", overview.node), fact("Version", `${overview.product_name} ${overview.product_version} (${overview.penstock.build})`),
-    fact("Cluster API", `as RabbitMQ ${overview.rabbitmq_version}`),
-    one ? [fact("Up", seconds(one.uptime / 1000)), fact("Memory", `${bytes(one.mem_used)}${one.mem_limit ? ` of ${bytes(one.mem_limit)}` : ""}`),
-      fact("Disk free", one.disk_free === null ? "not measured" : bytes(one.disk_free)), fact("Sockets", `${count(one.sockets_used)} of ${count(one.fd_total)} files`), fact("Processors", one.processors)] : null,
-    fact("Listeners", overview.listeners.map((each) => `${each.protocol} ${each.ip_address}:${each.port}`).join(", ") || "shown to users with the tag monitoring"))));
+function resources(node) {
+  const rows = node.resources.map((each) => {
+    const size = each.unit === "bytes" ? bytes : count, { limit, used } = each;
+    const soon = each.hurts_in_s !== null && each.hurts_in_s < 86400 ? `limit in about ${about(each.hurts_in_s)}` : null;
+    const text = each.name === "disk" ? `${bytes(limit - used)} free of ${bytes(limit)}` : limit === null ? size(used) : `${size(used)} of ${size(limit)}`;
+    return [h("b", {}, NAMES[each.name] ?? each.name), limit === null ? h("span", { class: "quiet" }, "no limit") : bar({ unit: each.unit === "bytes" ? "bytes" : "messages", depth: used, end: limit, capacity: limit, stop: each.stop === limit ? null : each.stop, resume: each.resume, wall: null, part: used / limit }, 160),
+      toned(text, each.tone), soon ? h("span", { class: each.tone === "warn" ? "amber" : "quiet" }, soon) : null];
+  });
+  const forecast = rows.some((row) => row[3]);
+  const columns = [{ title: "Resource", kind: "name" }, { title: "Use", kind: "st" }, { title: "Used", kind: "n" }, ...(forecast ? [{ title: "Forecast", kind: "more" }] : [])];
+  const made = card("Resources", table("Resources", columns, forecast ? rows : rows.map((row) => row.slice(0, 3))), { flush: true });
+  made.classList.add("resources");
+  return made;
 }
 
-function fact(name, value) {
-  return [h("dt", {}, name), h("dd", {}, value)];
+function listeners(list) {
+  return card("Listeners", table("Listeners", [{ title: "Protocol", kind: "name" }, { title: "Address", kind: "st" }, { title: "Connections", kind: "n" }],
+    list.map((each) => [each.protocol, h("span", { class: "mono" }, `${each.address.includes(":") ? `[${each.address}]` : each.address}:${each.port}`), number(each.connections)])), { flush: true, number: list.length });
+}
+
+function certificates(list) {
+  if (!list.length) return null;
+  return card("Certificates", table("Certificates", [{ title: "File", kind: "name" }, { title: "Name", kind: "wide" }, { title: "Left", kind: "n" }],
+    list.map((each) => [each.file, each.name ?? h("span", { class: "quiet" }, "default"), toned(each.left_s > 0 ? `${about(each.left_s)} left` : `ended ${about(-each.left_s)} ago`, each.tone)])), { flush: true, number: list.length });
+}
+
+function storeOf(store) {
+  if (!store.kept) return "none: nothing is kept after a stop";
+  if (store.fails) return h("span", { class: "red" }, `cannot be written: ${store.fails}`);
+  return `${bytes(store.used)}${store.unwritten ? `, ${bytes(store.unwritten)} still to be written` : ", all of it written"}`;
+}
+
+// What users without the tag monitoring see: only what is theirs.
+class OwnPage {
+  constructor(main) {
+    this.failed = h("p", { role: "alert" });
+    this.figures = h("div", {}, skeleton(52));
+    replace(main, title("Overview"), this.failed, this.figures, h("p", { class: "quiet note" }, "The node, its resources and its alarms need the tag monitoring."));
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => get("/overview"), show: ({ queue_totals: messages, object_totals: objects }) => renew(this.figures, figures([
+      ["Messages", number(messages.messages)], ["Ready", number(messages.messages_ready)], ["Unacknowledged", number(messages.messages_unacknowledged)], ["Queues", number(objects.queues)],
+      ["Your connections", number(objects.connections)], ["Your consumers", number(objects.consumers)]])) });
+    this.polled.load();
+  }
+
+  reload() { this.polled.load(); }
+
+  leave() { this.polled.leave(); }
 }

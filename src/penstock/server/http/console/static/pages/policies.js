@@ -1,7 +1,7 @@
 // Policies and operator policies: the lists, and a dialog whose keys are chosen from those that there are.
 
 import { call, get, may, path } from "../api.js";
-import { button, h, notice, refill, replace } from "../dom.js";
+import { button, h, notice, renew, replace } from "../dom.js";
 import { plural } from "../format.js";
 import { icon } from "../icons.js";
 import { vhostTag } from "../parts/cells.js";
@@ -41,8 +41,8 @@ class PoliciesPage {
   show([policies, operators, keys]) {
     this.keys = keys;
     this.effects = new Map(keys.keys.map((each) => [each.key, each.effect]));
-    this.sum.textContent = `${plural(policies.length, "policy", "policies")}. They are stronger than settings by pattern; an operator policy can only lower a limit.`;
-    refill(this.body, KINDS.map((kind, at) => this.list(kind, [policies, operators][at])));
+    this.sum.textContent = `${policies.length ? `${plural(policies.length, "policy", "policies")}. ` : ""}Policies are stronger than settings by pattern; an operator policy can only lower a limit.`;
+    renew(this.body, KINDS.map((kind, at) => this.list(kind, [policies, operators][at])));
   }
 
   list(kind, list) {

@@ -2,7 +2,7 @@
 // set for patterns.
 
 import { call, get, may } from "../api.js";
-import { button, h, input, notice, refill, replace } from "../dom.js";
+import { button, h, input, notice, renew, replace } from "../dom.js";
 import { bytes, plural, seconds, valueOf } from "../format.js";
 import { icon } from "../icons.js";
 import { vhostTag } from "../parts/cells.js";
@@ -29,7 +29,7 @@ class SettingsPage {
     Object.assign(this, { user, text: "", monitors: may(user, "monitoring") });
     this.changes = may(user, "policymaker");
     this.failed = h("p", { role: "alert" });
-    this.body = h("div", {}, skeleton(320));
+    this.body = h("div", { class: "settings" }, skeleton(320));
     this.sum = h("span", {});
     this.chips = new Chips("Show", "set", () => this.draw());
     const find = input({ type: "search", "aria-label": "Filter by name", placeholder: "Filter by name", oninput: () => { this.text = find.value.trim().toLowerCase(); this.draw(); } });
@@ -44,14 +44,15 @@ class SettingsPage {
   leave() { this.polled.leave(); }
 
   ask() {
-    return Promise.all([get("/penstock/settings?everywhere=true"), this.monitors ? inEffect("broker", "") : [], get("/penstock/settings/catalogue")]);
+    return Promise.all([get("/penstock/settings?everywhere=true"), this.monitors ? ofBroker() : [], get("/penstock/settings/catalogue")]);
   }
 
   show([patterns, effect, catalogue]) {
     Object.assign(this, { patterns: patterns.settings, effect: new Map(effect.map((row) => [row.setting, row])), catalogue });
     const set = patternRows(this.patterns);
+    if (!this.seen) { this.seen = true; this.chips.chosen = set.length ? "set" : "all"; }
     this.sum.textContent = `${set.length ? `${plural(set.length, "setting is", "settings are")} set` : "No setting is set"}; the defaults are in effect for all else.`;
-    this.chips.show([["set", "Set", set.length], ["all", "All", catalogue.settings.length], ...(catalogue.start.length ? [["start", "At the start", catalogue.start.length]] : [])]);
+    this.chips.show([["all", "All", catalogue.settings.length], ["set", "Set", set.length], ...(catalogue.start.length ? [["start", "At the start", catalogue.start.length]] : [])]);
     this.draw();
   }
 
@@ -59,7 +60,7 @@ class SettingsPage {
     if (!this.catalogue) return;
     const has = (...texts) => !this.text || texts.some((each) => String(each).toLowerCase().includes(this.text));
     const { chosen } = this.chips;
-    refill(this.body, chosen === "set" ? this.patternList(has) : chosen === "start" ? this.startList(has) : this.all(has));
+    renew(this.body, chosen === "set" ? this.patternList(has) : chosen === "start" ? this.startList(has) : this.all(has));
   }
 
   patternList(has) {
@@ -118,11 +119,6 @@ export function shownValue({ setting, value, unit }) {
   return /-s$/.test(setting) ? seconds(value) : String(value);
 }
 
-export async function inEffect(scope, name, vhost = "/") {
-  const query = new URLSearchParams({ scope, name, vhost });
-  return (await get(`/penstock/settings?${query}`)).settings;
-}
-
-export function settingsTable(rows) {
-  return table("Settings in effect", [{ title: "Setting", kind: "name" }, { title: "Value", kind: "n" }, { title: "From" }], rows.map((row) => [row.setting, valueOf(row), row.from]), empty("Nothing is set here."));
+async function ofBroker() {
+  return (await get("/penstock/settings?scope=broker&name=")).settings;
 }

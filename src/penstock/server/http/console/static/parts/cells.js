@@ -4,7 +4,7 @@
 import { path } from "../api.js";
 import { h } from "../dom.js";
 import { rateNumber } from "../format.js";
-import { number } from "./page.js";
+import { card, facts, number } from "./page.js";
 
 const TONES = { stop: "red", warn: "amber" };
 const CLIENT = /^(.*) \((con:\d+)\)(.*)$/s;
@@ -72,4 +72,11 @@ export function used(amount, most) {
 // A value as JSON people can read; nothing for an empty object.
 export function json(value) {
   return value && Object.keys(value).length ? h("code", {}, JSON.stringify(value)) : null;
+}
+
+// A card of facts, in two columns where there is room.
+export function factCard(heading, pairs) {
+  const list = facts(pairs);
+  list.classList.add("twice");
+  return card(heading, list);
 }

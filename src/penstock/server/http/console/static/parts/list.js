@@ -35,7 +35,7 @@ export class List {
     this.foot = h("div", { class: "foot", hidden: true });
     this.element = h("div", {},
       h("div", { class: "tools" }, h("label", { class: "find" }, icon("search"), search), options.chips ?? null, h("div", { class: "end" }, options.end ?? null, button("Columns", () => this.choose()))), this.said,
-      h("div", { class: "card flush" }, h("div", { class: "scroll" }, this.table), this.wait, this.none, this.foot));
+      h("div", { class: "card flush" }, h("div", scrolling(options.title), this.table), this.wait, this.none, this.foot));
     this.showHead();
     this.load();
   }
@@ -198,10 +198,13 @@ export function place(parent, children) {
   children.forEach((each, at) => { if (parent.children[at] !== each) parent.insertBefore(each, parent.children[at] ?? null); });
 }
 
+// What may be wider than its place: the keyboard scrolls it.
+const scrolling = (name) => ({ class: "scroll", role: "region", tabindex: "0", "aria-label": `Table ${name}` });
+
 // A whole list as a table: {title, kind} columns, and a row of cells for each item.
 export function table(name, columns, rows, nothing = null) {
   if (!rows.length && nothing) return nothing;
-  return h("div", { class: "scroll" }, h("table", { class: "list rows", "aria-label": name },
+  return h("div", scrolling(name), h("table", { class: "list rows", "aria-label": name },
     h("thead", {}, h("tr", {}, columns.map(({ title, kind, bare }) => h("th", { scope: "col", class: kind ?? null }, bare ? h("span", { class: "vh" }, title) : title)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind ?? null, "data-label": columns[at].title }, cell)))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind ?? null, "data-label": columns[at].bare ? null : columns[at].title }, cell)))))));
 }

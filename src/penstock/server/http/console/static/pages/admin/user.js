@@ -1,14 +1,14 @@
 // One user: what it may do, what it has open, its limits, and its password and tags.
 
 import { call, get, path } from "../../api.js";
-import { attempt, button, field, h, input, notice, refill, replace } from "../../dom.js";
+import { attempt, button, field, h, input, notice, renew, replace } from "../../dom.js";
 import { count, plural, rateOf } from "../../format.js";
-import { addressOf, client, perSecond, protocol, state, vhostTag } from "../../parts/cells.js";
+import { addressOf, client, factCard, perSecond, state, vhostTag } from "../../parts/cells.js";
 import { dangerZone, sure } from "../../parts/danger.js";
 import { form } from "../../parts/dialogs.js";
 import { heldReason, hold, release } from "../../parts/hold.js";
 import { table } from "../../parts/list.js";
-import { card, empty, facts, figures, gone, number, skeleton, title } from "../../parts/page.js";
+import { card, empty, figures, gone, number, skeleton, title } from "../../parts/page.js";
 import { Polled } from "../../parts/polled.js";
 import { tagsOf } from "../users.js";
 import { COLUMNS, limitCells, setLimit } from "./limits.js";
@@ -52,13 +52,13 @@ export class UserPage {
     this.showHead(found);
     const own = found.penstock, done = () => this.reload();
     const release_ = button("Release", () => attempt(() => release({ user: this.name }, `User ${this.name}`, done)));
-    refill(this.body,
+    renew(this.body,
       own.held ? heldReason("user", own.held, [release_]) : null,
       figures([["Connections", number(own.connections), limitOf(found, "max-connections")], ["Channels", number(own.channels), limitOf(found, "max-channels")],
         ["Published", perSecond(rateOf(own, "publish") ?? 0), "/s"], ["Delivered", perSecond(rateOf(own, "deliver_get") ?? 0), "/s"], ["Virtual hosts", number(rights.length)], ["Password", own.password ? "set" : "none"]]),
       permissions("user", this.name, rights, done), topicPermissions("user", this.name, keys, done),
       h("div", { class: "two" }, this.limitList(found, own, done), this.connectionList(open)),
-      card("Facts", facts([["Tags", tagsOf(found)], ["Known from", own.source], ...effect.settings.filter((row) => row.value !== null).map((row) => [row.setting, [String(row.value), h("span", { class: "quiet" }, ` ${row.from}`)]])])));
+      factCard("Facts", [["Tags", tagsOf(found)], ["Known from", own.source], ...effect.settings.filter((row) => row.value !== null).map((row) => [row.setting, [String(row.value), h("span", { class: "quiet" }, ` ${row.from}`)]])]));
   }
 
   limitList(found, own, done) {
@@ -68,8 +68,8 @@ export class UserPage {
   }
 
   connectionList(open) {
-    const rows = open.items.map((each) => [[client(each.penstock.label, addressOf.connection(each.penstock.name)), vhostTag(each.vhost)], state(each.penstock.state), protocol(each), number(each.channels)]);
-    return card("Open now", [table("Connections of the user", [{ title: "Client", kind: "name" }, { title: "State", kind: "st" }, { title: "Protocol", kind: "wide" }, { title: "Channels", kind: "n" }], rows, empty("This user has no connection open.")),
+    const rows = open.items.map((each) => [[client(each.penstock.label, addressOf.connection(each.penstock.name)), vhostTag(each.vhost)], state(each.penstock.state), number(each.channels)]);
+    return card("Open now", [table("Connections of the user", [{ title: "Client", kind: "name" }, { title: "State", kind: "st" }, { title: "Channels", kind: "n" }], rows, empty("This user has no connection open.")),
       open.filtered_count > SHOWN ? h("p", { class: "foot" }, `and ${count(open.filtered_count - SHOWN)} more`) : null], { flush: true, number: open.filtered_count });
   }
 

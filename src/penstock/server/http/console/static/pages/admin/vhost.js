@@ -1,13 +1,13 @@
 // One virtual host: why it stands still, its numbers and limits, who may enter it, and what is set for it.
 
 import { call, get, may, path } from "../../api.js";
-import { attempt, button, h, notice, refill, replace } from "../../dom.js";
+import { attempt, button, h, notice, renew, replace } from "../../dom.js";
 import { count, level, plural, rateOf, valueOf } from "../../format.js";
-import { perSecond } from "../../parts/cells.js";
+import { factCard, perSecond } from "../../parts/cells.js";
 import { dangerZone, sure } from "../../parts/danger.js";
 import { heldReason, hold, release } from "../../parts/hold.js";
 import { table } from "../../parts/list.js";
-import { card, empty, facts, figures, gone, number, reason, skeleton, title } from "../../parts/page.js";
+import { card, empty, figures, gone, number, reason, skeleton, title } from "../../parts/page.js";
 import { Polled } from "../../parts/polled.js";
 import { COLUMNS, limitCells, setLimit } from "./limits.js";
 import { permissions, topicPermissions } from "./rights.js";
@@ -51,16 +51,16 @@ export class VhostPage {
     const { held, gate } = found.penstock, done = () => this.reload();
     const [own] = limits, used = own?.penstock?.used ?? {};
     const free = may(this.user, "policymaker") ? [button("Release", () => attempt(() => release({ vhost: this.name }, `Virtual host ${this.name}`, done)))] : [];
-    refill(this.body,
+    renew(this.body,
       held ? heldReason("virtual host", held, free) : gate && !gate.open ? fullReason(gate) : null,
       figures([["Queues", number(found.penstock.queues), limitOf(own, "max-queues")], ["Messages", number(found.messages)], ["In", perSecond(rateOf(found, "publish") ?? 0), "/s"], ["Out", perSecond(rateOf(found, "deliver_get") ?? 0), "/s"],
         ["Connections", number(clients), limitOf(own, "max-connections")], ["Unacknowledged", number(found.messages_unacknowledged)]]),
       card("Limits", table("Limits", COLUMNS, Object.entries(own?.value ?? {}).map(([limit, value]) => limitCells("vhost", this.name, limit, value, used[limit], this.administers ? done : null)),
         empty("Nothing limits this virtual host.", { command: `penstock limits set vhost ${this.name} max-queues=100` })), { flush: true, end: this.administers ? button("Set…", () => setLimit("vhost", this.name, done), { class: "small", "aria-label": "Set… a limit" }) : null }),
       rights ? [permissions("vhost", this.name, rights, done), topicPermissions("vhost", this.name, keys ?? [], done)] : null,
-      card("Facts", facts([["Description", found.description], ["Type of new queues", found.default_queue_type], ["Protected from deletion", found.protected_from_deletion ? "yes" : "no"],
+      factCard("Facts", [["Description", found.description], ["Type of new queues", found.default_queue_type], ["Protected from deletion", found.protected_from_deletion ? "yes" : "no"],
         ["Limit of its messages", gate ? `stop ${level(gate.stop)}, resume ${level(gate.resume)}` : "none"],
-        ...effect.settings.filter((row) => row.value !== null).map((row) => [row.setting, [valueOf(row), h("span", { class: "quiet" }, ` ${row.from}`)]])])));
+        ...effect.settings.filter((row) => row.value !== null).map((row) => [row.setting, [valueOf(row), h("span", { class: "quiet" }, ` ${row.from}`)]])]));
   }
 
   showHead(found) {

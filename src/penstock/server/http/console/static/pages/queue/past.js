@@ -1,5 +1,5 @@
 // The past of a queue as the broker keeps it: five minutes always, an hour or a day while it is shown. Points from before
-// a restart of the broker stay, with a gap.
+// a restart of the broker stay, with a gap. The past of the node has the time for which any gate was closed.
 
 import { get } from "../../api.js";
 
@@ -62,9 +62,10 @@ export class Past {
   }
 }
 
-// The points of a tier of a history.
+// The points of a tier of a history. That of the node counts closed gates: one is as closed as many.
 export function pointsOf(tier) {
   const end = tier.end / 1000, last = tier.messages.length - 1;
+  const shut = tier.closed_gates?.map((each) => Math.min(each, 1)) ?? tier.closed;
   return tier.messages.map((messages, at) => ({
-    at: end - (last - at) * tier.seconds, messages, bytes: tier.bytes[at], in: tier.publish[at], out: tier.deliver_get[at], closed: tier.closed[at] }));
+    at: end - (last - at) * tier.seconds, messages, bytes: tier.bytes[at], in: tier.publish[at], out: tier.deliver_get[at], closed: shut[at] }));
 }
