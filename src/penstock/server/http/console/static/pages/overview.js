@@ -34,7 +34,7 @@ class OverviewPage {
     const spans = segments("Time shown", SPANS, this.past.span, (span) => { this.past.choose(span); this.draw(); });
     replace(main, this.head, this.failed, this.alarms, this.figures,
       h("section", { class: "card chartcard", "aria-label": "Messages and rates" }, h("div", { class: "cardhead" }, h("h2", {}, "Messages and rates"), this.chart.readout, spans), this.chart.place), this.rest);
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => Promise.all([get("/penstock/resources"), get("/penstock/alarms"), get("/overview?columns=rabbitmq_version,cluster_name")]), show: (found) => this.show(...found) });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.rest, load: () => Promise.all([get("/penstock/resources"), get("/penstock/alarms"), get("/overview?columns=rabbitmq_version,cluster_name")]), show: (found) => this.show(...found) });
     this.polled.load();
   }
 
@@ -72,7 +72,7 @@ class OverviewPage {
     renew(this.alarms, alarmList(alarms));
     renew(this.rest,
       h("div", { class: "two" }, resources(node), h("div", {}, listeners(node.listeners), certificates(node.certificates))),
-      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Up", seconds(node.uptime_s)],
+      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Uptime", seconds(node.uptime_s)],
         ["Memory of the process", bytes(node.memory_used)], ["Processors", count(node.processors)], ["Store", storeOf(node.store)]]));
   }
 }
@@ -127,7 +127,7 @@ class OwnPage {
     this.failed = h("p", { role: "alert" });
     this.figures = h("div", {}, skeleton(52));
     replace(main, title("Overview"), this.failed, this.figures, h("p", { class: "quiet note" }, "The node, its resources and its alarms need the tag monitoring."));
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => get("/overview"), show: ({ queue_totals: messages, object_totals: objects }) => renew(this.figures, figures([
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.rest, load: () => get("/overview"), show: ({ queue_totals: messages, object_totals: objects }) => renew(this.figures, figures([
       ["Messages", number(messages.messages)], ["Ready", number(messages.messages_ready)], ["Unacknowledged", number(messages.messages_unacknowledged)], ["Queues", number(objects.queues)],
       ["Your connections", number(objects.connections)], ["Your consumers", number(objects.consumers)]])) });
     this.polled.load();

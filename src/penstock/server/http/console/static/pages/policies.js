@@ -30,7 +30,7 @@ class PoliciesPage {
     this.sum = h("span", {});
     const changes = may(user, "policymaker");
     replace(main, title("Policies", { sum: this.sum, actions: changes ? [h("button", { type: "button", class: "main", onclick: () => this.edit(KINDS[0], null) }, icon("plus"), "New policy")] : [] }), this.failed, this.body, changes ? null : readOnly("To set policies", "policymaker"));
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => Promise.all([...KINDS.map(({ key }) => get(`/${key}`)), this.keys ?? get("/penstock/policy-keys")]), show: (found) => this.show(found) });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.body, load: () => Promise.all([...KINDS.map(({ key }) => get(`/${key}`)), this.keys ?? get("/penstock/policy-keys")]), show: (found) => this.show(found) });
     this.polled.load();
   }
 

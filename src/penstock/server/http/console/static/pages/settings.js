@@ -35,7 +35,7 @@ class SettingsPage {
     const find = input({ type: "search", "aria-label": "Filter by name", placeholder: "Filter by name", oninput: () => { this.text = find.value.trim().toLowerCase(); this.draw(); } });
     replace(main, title("Settings", { sum: this.sum, actions: this.changes ? [h("button", { type: "button", class: "main", onclick: () => this.change() }, "Set…")] : [] }), this.failed,
       h("div", { class: "tools" }, h("label", { class: "find" }, icon("search"), find), this.chips.element), this.body, this.changes ? null : readOnly("To change settings", "policymaker"));
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => this.ask(), show: (found) => this.show(found) });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.body, load: () => this.ask(), show: (found) => this.show(found) });
     this.polled.load();
   }
 
