@@ -191,7 +191,8 @@ function reader(item) {
   const said = consumers ? [h("b", {}, `${plural(all, noun)} ${all === 1 ? "takes" : "take"} ${perSecond(item.rate)} messages a second.`), kept.length ? ` ${sentence(kept[0])}.` : ""]
     : [h("b", {}, `${plural(item.lag, "message")} behind.`), ` ${plural(all, noun)} ${all === 1 ? "reads" : "read"} ${perSecond(item.rate)} messages a second.`];
   const rows = list.map((each) => [nameOfReader(each, of), consumers ? (each.prefetch ? `${count(each.unacknowledged)} of ${count(each.prefetch)}` : count(each.unacknowledged)) : count(each.lag), number(each.rate, rateNumber)]);
-  return { over: `${sentence(noun)}s of queue ${of.name}`, heading: list.length === 1 ? readerHeading(list[0]) : plural(all, noun), second: null, content: [
+  const queueLink = h("a", { href: addressOf.queue(of.vhost, of.name) }, of.name);
+  return { over: all === 1 ? [`${sentence(noun)} of queue `, queueLink] : `${sentence(noun)}s of queue`, heading: all === 1 ? readerHeading(list[0]) : queueLink, second: all === 1 ? null : hostOf(of.vhost), content: [
     lead(said), mini(consumers ? "Consumers" : "Cursors", [["Name", "grow"], [consumers ? "Unacked" : "Lag", "n"], ["/s", "n"]], rows), all > list.length ? h("p", { class: "quiet" }, `and ${count(all - list.length)} more`) : null,
     buttons(list.length === 1 && !consumers ? linked(addressOf.cursor(of.vhost, list[0].name), "Open the cursor") : linked(addressOf.queue(of.vhost, of.name), "Open the queue")),
   ] };
