@@ -265,6 +265,18 @@ def test_chosen_exchange_has_the_keys_of_its_bindings(page: Page, process: Broke
     web.do("DELETE", f"/queues/%2F/{queue}")
 
 
+def test_panel_names_the_queue_nearest_to_its_stop_if_nobody_waits(
+    browser: Browser, process: BrokerProcess, web: Web
+) -> None:
+    queue = some_name("near")
+    web.declare(queue)
+    with publishing(process, "", queue), console(browser, process.http) as page:
+        panel = page.get_by_role("complementary", name="Why")
+        panel.get_by_text(f"Nobody waits. Nearest to its stop is {queue}").wait_for()
+        assert box(page, "Queue", queue).get_attribute("aria-pressed") == "true"
+    web.do("DELETE", f"/queues/%2F/{queue}")
+
+
 def test_held_queue_is_its_own_gate_and_is_released_from_the_panel(
     browser: Browser, process: BrokerProcess, web: Web
 ) -> None:
