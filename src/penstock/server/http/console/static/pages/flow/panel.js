@@ -8,7 +8,7 @@ import { icon } from "../../icons.js";
 import { addressOf, shownAs } from "../../parts/cells.js";
 import { form } from "../../parts/dialogs.js";
 import { numbers, short, tag } from "../../parts/names.js";
-import { facts, number } from "../../parts/page.js";
+import { number } from "../../parts/page.js";
 import { amount, bar, nearer } from "../../parts/pictures.js";
 import { connectionOf, obstacle } from "../queue/reason.js";
 import { Past } from "../queue/past.js";
@@ -37,7 +37,7 @@ export class Panel {
 
   // `known` is whether the user has chosen, not the page.
   show(model, key, known) {
-    Object.assign(this, { model, key });
+    Object.assign(this, { model, key, known });
     const found = key === null ? null : find(model, key);
     this.follow(found?.kind === "queue" ? found.item : null);
     this.element.hidden = !found;
@@ -112,13 +112,20 @@ function queue(item, model, panel) {
   const points = panel.points(), story = storyOf(item, model, points), near = nearer(item), duty = dutyOf(points), help = helpOf(item, points);
   const scale = near.resume === null || near.stop === null ? "" : `opens at ${amount(near.unit, near.resume)} · closes above ${amount(near.unit, near.stop)}`;
   const told = [...story.more, duty >= 1 ? `The gate was closed for ${percent(duty)} of the last 5\u00a0minutes.` : null];
-  const release = panel.releasing(item.state.held);
+  const release = panel.releasing(item.state.held), first = panel.known ? null : nearest(item, model, near);
   return { over: "Queue", heading: h("a", { href: addressOf.queue(item.vhost, item.name) }, item.name), second: hostOf(item.vhost), content: [
-    h("p", { class: `lead ${story.tone}` }, story.lead), more(told),
+    first ?? h("p", { class: `lead ${story.tone}` }, story.lead), more(first ? [`${sentence(perSecond(item.in_rate))} messages come and ${perSecond(item.out_rate)} go a second.`, told.at(-1)] : told),
     near.end === null ? null : [bar(near, BAR), h("div", { class: "barscale" }, h("span", {}, `${amount(near.unit, near.depth)} of ${amount(near.unit, near.end)}`), h("span", {}, scale))],
     h("div", { class: "wide" }, lineOf(item, model), help.length ? [h("h3", {}, "What helps"), h("ul", { class: "todo" }, help.map((each) => h("li", {}, each)))] : null),
     buttons(linked(addressOf.queue(item.vhost, item.name), "Open the queue"), release ?? linked(`${addressOf.queue(item.vhost, item.name)}/limits`, "Change limits…")),
   ] };
+}
+
+// What the panel says before anything of a queue that nobody has chosen and that blocks nobody.
+function nearest(item, model, near) {
+  if (model.totals?.blocked_producers || item.state.group === "blocked") return null;
+  const soon = item.state.closes_in_s, full = near.part === null ? "" : `: it is ${percent(100 * Math.min(near.part, 1))} full`;
+  return h("p", { class: "lead" }, h("b", {}, "Nobody waits."), " Nearest to its stop is ", item.name, soon === null ? `${full}.` : `, which closes in about ${about(soon)} at this rate.`);
 }
 
 // Who waits at the gates of a queue, with tickets where there are any.
@@ -191,7 +198,8 @@ function reader(item) {
   const said = consumers ? [h("b", {}, `${plural(all, noun)} ${all === 1 ? "takes" : "take"} ${perSecond(item.rate)} messages a second.`), kept.length ? ` ${sentence(kept[0])}.` : ""]
     : [h("b", {}, `${plural(item.lag, "message")} behind.`), ` ${plural(all, noun)} ${all === 1 ? "reads" : "read"} ${perSecond(item.rate)} messages a second.`];
   const rows = list.map((each) => [nameOfReader(each, of), consumers ? (each.prefetch ? `${count(each.unacknowledged)} of ${count(each.prefetch)}` : count(each.unacknowledged)) : count(each.lag), number(each.rate, rateNumber)]);
-  return { over: `${sentence(noun)}s of queue ${of.name}`, heading: list.length === 1 ? readerHeading(list[0]) : plural(all, noun), second: null, content: [
+  const queueLink = h("a", { href: addressOf.queue(of.vhost, of.name) }, of.name);
+  return { over: all === 1 ? [`${sentence(noun)} of queue `, queueLink] : `${sentence(noun)}s of queue`, heading: all === 1 ? readerHeading(list[0]) : queueLink, second: all === 1 ? null : hostOf(of.vhost), content: [
     lead(said), mini(consumers ? "Consumers" : "Cursors", [["Name", "grow"], [consumers ? "Unacked" : "Lag", "n"], ["/s", "n"]], rows), all > list.length ? h("p", { class: "quiet" }, `and ${count(all - list.length)} more`) : null,
     buttons(list.length === 1 && !consumers ? linked(addressOf.cursor(of.vhost, list[0].name), "Open the cursor") : linked(addressOf.queue(of.vhost, of.name), "Open the queue")),
   ] };
