@@ -115,5 +115,4 @@ export function mend(control) {
 }
 
 // Until their last user imports them from their parts.
-export { confirm } from "./parts/dialogs.js";
 export { attempt, notice } from "./parts/notices.js";

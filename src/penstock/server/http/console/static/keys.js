@@ -62,7 +62,7 @@ function isField(element) {
 
 // The next or the former row that opens something.
 function step(by) {
-  const rows = [...document.querySelectorAll("main tr[data-href]")].filter((row) => row.checkVisibility());
+  const rows = [...document.querySelectorAll("main tr[tabindex]")].filter((row) => row.checkVisibility());
   if (!rows.length) return false;
   const at = rows.indexOf(document.activeElement.closest("tr"));
   const row = rows[at < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))];
