@@ -72,7 +72,7 @@ class OverviewPage {
     renew(this.alarms, alarmList(alarms));
     renew(this.rest,
       h("div", { class: "two" }, resources(node), h("div", {}, listeners(node.listeners), certificates(node.certificates))),
-      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Up", seconds(node.uptime_s)],
+      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Running for", seconds(node.uptime_s)],
         ["Memory of the process", bytes(node.memory_used)], ["Processors", count(node.processors)], ["Store", storeOf(node.store)]]));
   }
 }
