@@ -6,8 +6,6 @@ import { place as arrange } from "../../parts/list.js";
 import { boxOf } from "./boxes.js";
 import { columns, curve, lay, thickness, TOP } from "./layout.js";
 
-// A key has this much room in pixels, or is not drawn.
-const KEY_LEAST = 48;
 const HEADS = { producers: "Producers", exchanges: "Exchanges", queues: "Gates and queues", readers: "Consumers and cursors" };
 const LEVELS = ["idle", "flows", "stops"];
 
@@ -119,10 +117,9 @@ export class Picture {
       const exchange = names.get(route.exchange), queue = ends.get(route.queue);
       if (!exchange || !queue || !route.keys.length || (chosen !== queue.key && chosen !== exchange.key)) continue;
       const at = seen.get(queue.key) ?? 0, more = route.more_keys ? ` +${route.more_keys}` : "";
-      const top = centres.get(queue.key) - 22 - 15 * at;
-      if (roomAt(top) < KEY_LEAST) continue;
       seen.set(queue.key, at + 1);
       const label = h("span", { class: "keyed mono", title: `${route.keys.join(", ")}${more}` }, `${route.keys[0]}${route.keys.length > 1 || more ? ` +${route.keys.length - 1 + route.more_keys}` : ""}`);
+      const top = centres.get(queue.key) - 22 - 15 * at;
       wanted.push([label, place.width - queues.x + 8, top, roomAt(top)]);
     }
     renew(this.labels, wanted.map(([label]) => label));
