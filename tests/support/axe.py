@@ -1,4 +1,4 @@
-"""axe-core in a page: rules of accessibility that a program can check. The package brings the script; nothing is fetched."""
+"""axe-core in a page: rules of accessibility that a program can check. A package brings the script."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 ALSO = ["label-content-name-mismatch"]
 """Rules that are off unless they are asked for."""
 RUN = """async ([tags, also]) => {
-  const found = await axe.run(document, {runOnly: {type: "tag", values: tags}, rules: Object.fromEntries(also.map((rule) => [rule, {enabled: true}]))});
-  return found.violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.target.join(" ")}: ${node.html.slice(0, 160)}`));
+  const rules = Object.fromEntries(also.map((rule) => [rule, {enabled: true}]));
+  const found = await axe.run(document, {runOnly: {type: "tag", values: tags}, rules});
+  const told = (rule, node) => `${rule.id}: ${node.target.join(" ")}: ${node.html.slice(0, 160)}`;
+  return found.violations.flatMap((rule) => rule.nodes.map((node) => told(rule, node)));
 }"""
 
 

@@ -16,6 +16,8 @@ from tests.support.pika_helpers import named_connection
 
 LONG_NAME: Final = "a-queue-with-a-rather-long-name.of-sixty-characters.in-all-ab"
 VHOSTS: Final = ("back-office", "tenants")
+BINDINGS: Final = (("events", "orders", "order.*"), ("events", "thumbnails", "image.*"), ("dlx", "orders.dead", ""))
+"""Exchanges with the queues bound to them, and the keys."""
 DEAD: Final = 12
 """Dead letters in the queue orders.dead."""
 
@@ -35,7 +37,8 @@ def prepare(web: Web) -> None:
     change(web, "PUT", "/permissions/%2F/ann", {"configure": "^ann", "write": "^ann", "read": ".*"})
     change(web, "PUT", "/vhost-limits/tenants/max-connections", {"value": 50})
     change(web, "PUT", "/user-limits/ann/max-channels", {"value": 100})
-    policy = {"pattern": "^tmp", "definition": {"expires": 60000, "ha-mode": "all"}, "apply-to": "queues", "priority": 1}
+    definition = {"expires": 60000, "ha-mode": "all"}
+    policy = {"pattern": "^tmp", "definition": definition, "apply-to": "queues", "priority": 1}
     change(web, "PUT", "/policies/%2F/short-lived", policy)
     change(web, "PUT", "/exchanges/%2F/events", {"type": "topic"})
     change(web, "PUT", "/exchanges/%2F/dlx", {"type": "fanout"})
@@ -47,11 +50,12 @@ def prepare(web: Web) -> None:
     web.declare("unread")
     web.declare(LONG_NAME)
     change(web, "PUT", "/queues/%2F/log", {"durable": True, "arguments": {"x-queue-type": "stream"}})
-    for source, queue, key in (("events", "orders", "order.*"), ("events", "thumbnails", "image.*"), ("dlx", "orders.dead", "")):
+    for source, queue, key in BINDINGS:
         change(web, "POST", f"/bindings/%2F/e/{source}/q/{queue}", {"routing_key": key})
     change(web, "PUT", "/queues/tenants/jobs", {"durable": True})
     change(web, "POST", "/penstock/block", {"queue": "held.by.operator", "reason": "the warehouse moves until 18:00"})
-    change(web, "PUT", "/penstock/settings?vhost=%2F", {"scope": "queue", "pattern": "unread", "settings": {"hold-deadline": 30}})
+    settings = {"scope": "queue", "pattern": "unread", "settings": {"hold-deadline": 30}}
+    change(web, "PUT", "/penstock/settings?vhost=%2F", settings)
     for name, messages in (("unread", 3), ("search.index", 7), ("log", 4)):
         for _ in range(messages):
             web.publish(name)
@@ -63,7 +67,8 @@ def die(broker: BrokerProcess) -> None:
     channel = connection.channel()
     channel.confirm_delivery()
     for number in range(DEAD):
-        channel.basic_publish("events", "order.new", b'{"id": %d}' % number, pika.BasicProperties(headers={"trace": "t1"}))
+        properties = pika.BasicProperties(headers={"trace": "t1"})
+        channel.basic_publish("events", "order.new", b'{"id": %d}' % number, properties)
     for _ in range(DEAD):
         method, _, _ = channel.basic_get("orders")
         channel.basic_reject(method.delivery_tag, requeue=False)

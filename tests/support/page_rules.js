@@ -88,10 +88,11 @@ globalThis.pageRules = (() => {
     return faults;
   }
 
-  // A text that is cut still begins with what tells it from others.
+  // A name that is cut still begins with what tells it from others; grey text behind a name may be cut to nothing,
+  // and so may a key at a road, which the panel has in full.
   function cuts() {
     const faults = [];
-    for (const each of document.querySelectorAll("main :not(input, textarea, select, .vh)")) {
+    for (const each of document.querySelectorAll("main :not(input, textarea, select, .vh, .quiet, .keyed)")) {
       if (!isShown(each) || each.scrollWidth <= each.clientWidth + 1 || getComputedStyle(each).textOverflow !== "ellipsis" || getComputedStyle(each).overflowX === "visible") continue;
       if (each.clientWidth < 48) faults.push(`cut to ${each.clientWidth} px: ${called(each)}`);
     }

@@ -23,6 +23,7 @@ WIDTHS = (320, 390, 600, 860, 1024, 1280, 1440)
 ALIKE = ("width", "edges", "cuts")
 """Rules that are checked at every width; the others at the first and the last."""
 PAGES = {
+    "flow": "thumbnails",
     "overview": "Messages",
     "queues": "thumbnails",
     "queues/%2F/thumbnails": "Depth",

@@ -201,8 +201,9 @@ def take(page: Page, broker: BrokerProcess, key: str, shown: str, name: str) -> 
     page.goto(f"{broker.http}/#/{key}")
     page.get_by_role("main").get_by_text(shown).filter(visible=True).first.wait_for()
     page.wait_for_timeout(4000)
-    picture = Image.open(BytesIO(page.screenshot()))
-    picture.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(PICTURES / f"console-{name}.png", optimize=True)
+    picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
+    small = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+    small.save(PICTURES / f"console-{name}.png", optimize=True)
 
 
 def test_pictures_of_the_console(tmp_path: Path) -> None:
