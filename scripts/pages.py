@@ -34,6 +34,8 @@ SUBJECTS = (
     *("Protocols", "Access and TLS", "Spark", "The client", "Management", "Migration", "Sources, builds and tests"),
 )
 """Subjects of decisions, in the order of their index."""
+CLIENT_CALLS = ("topology", "requests", "control_operations", "cursors", "pages", "operations", "handles")
+"""Modules of the client with the functions of its calls."""
 CLIENT_CLASSES = (
     *(("aio", "Connection"), ("aio", "Publisher"), ("aio", "Receiver"), ("aio", "Transaction")),
     *(("aio", "Events"), ("engine/events", "Event"), ("engine/messages", "Message")),
@@ -124,10 +126,7 @@ def module_list() -> Iterator[str]:
 def client_classes() -> Iterator[str]:
     """Yield the lines of the classes of the client: a section each, with the calls that have a docstring."""
     folder = ROOT / "src" / "penstock" / "client"
-    shared = [
-        *ast.parse((folder / "operations.py").read_text()).body,
-        *ast.parse((folder / "handles.py").read_text()).body,
-    ]
+    shared = [node for name in CLIENT_CALLS for node in ast.parse((folder / f"{name}.py").read_text()).body]
     functions = {node.name: node for node in shared if isinstance(node, ast.FunctionDef)}
     classes = {node.name: node for node in shared if isinstance(node, ast.ClassDef)}
     for module, name in CLIENT_CLASSES:

@@ -15,16 +15,17 @@ from penstock.describe.conditions import cell
 from penstock.operations.command_lists import asked_last, shown_seconds
 from penstock.texts import counted
 
+CONNECTION: Final = "Explain a connection, by its number or name in the log."
 NO_LAG: Final[dict[str, Any]] = {"messages": None, "bytes": None, "oldest_s": None}
 
 
 @command()
 def why(
     queue: Annotated[str | None, option(names="queues")],
-    connection: Annotated[str | None, option("Explain a connection, by its number or name in the log.", "N|NAME")],
-    channel: Annotated[str | None, option("Explain a channel, such as 2/1.", "CON/CH")],
+    connection: Annotated[str | None, option(CONNECTION, "N|NAME", names="connections")],
+    channel: Annotated[str | None, option("Explain a channel, such as 2/1.", "CON/CH", names="channels")],
     link: Annotated[str | None, option("Explain a link of AMQP 1.0, such as why its sender has no credit.", "NAME")],
-    user: Annotated[str | None, option("Explain all connections of a user.", "NAME")],
+    user: Annotated[str | None, option("Explain all connections of a user.", "NAME", names="users")],
     as_json: Annotated[bool, option("Print the whole answer, for programs.", option="--json")],
     url: Url,
 ) -> None:
