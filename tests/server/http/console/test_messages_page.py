@@ -488,3 +488,18 @@ def test_keys_choose_messages_and_open_a_redrive(process: BrokerProcess, web: We
     page.get_by_role("dialog").wait_for(state="detached")
     page.keyboard.press("Escape")
     page.get_by_text("2 selected").wait_for(state="hidden")
+
+
+@pytest.mark.slow
+def test_user_without_the_right_to_read_is_told_so(browser: Browser, process: BrokerProcess, web: Web) -> None:
+    queue, user = some_name("secret"), some_name("seer")
+    web.declare(queue)
+    web.publish(queue, "a secret")
+    web.do("PUT", f"/users/{user}", {"password": "a long password", "tags": "management"}, status=201)
+    web.do("PUT", f"/permissions/%2F/{user}", {"configure": ".*", "write": ".*", "read": ""}, status=201)
+    with console(browser, process.http, user=user, password="a long password") as page:
+        visit(process, page, f"queues/%2F/{queue}/messages")
+        page.get_by_role("alert").get_by_text(f"refused for user '{user}'").wait_for()
+        assert page.get_by_role("table").count() == 0
+        assert "a secret" not in page.content()
+    web.do("DELETE", f"/users/{user}")

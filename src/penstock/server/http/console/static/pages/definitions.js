@@ -191,11 +191,11 @@ function lined(text) {
 }
 
 function entries(list) {
-  const heads = [["What happens", "ch"], ["Line", "n ln"], ["Kind", "kd"], ["Name", "nm"], ["Virtual host", "vh2"], ["Why", "rs"]];
+  const heads = [["What happens", "ch"], ["Line", "n ln"], ["Kind", "kd"], ["Name", "what"], ["Virtual host", "vh2"], ["Why", "rs"]];
   const none = () => h("span", { class: "zero" }, "–");
   return h("table", { class: "list dry", "aria-label": "Entries" }, h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))),
     h("tbody", {}, list.map((each) => h("tr", {}, h("td", { class: `ch ${TONES[each.verdict] ?? ""}` }, each.verdict === "skipped" ? "left out" : each.verdict), h("td", { class: "n ln quiet" }, each.line ? count(each.line) : none()), h("td", { class: "kd" }, kindOf(each.kind)),
-      h("td", { class: "nm mono" }, each.name ?? each.subject), h("td", { class: "vh2" }, each.vhost ?? none()), h("td", { class: "rs wrap" }, why(each))))));
+      h("td", { class: "what mono" }, each.name ?? each.subject), h("td", { class: "vh2" }, each.vhost ?? none()), h("td", { class: "rs wrap" }, why(each))))));
 }
 
 function why(each) {

@@ -32,7 +32,7 @@ export function link(vhost, name) {
 }
 
 export function address(queue) {
-  return `#${path`/queues/${queue.vhost}/${queue.name}`}${queue.penstock?.state?.dead_letters ? "/messages" : ""}`;
+  return `#${path`/queues/${queue.vhost}/${queue.name}`}`;
 }
 
 // The state in words: what stands still in red, what will hurt in amber, those who wait in grey.

@@ -38,8 +38,8 @@ export function open(main, [vhost, name]) {
 function columns(place, why) {
   return [
     { title: place, kind: "n place", show: (row) => count(row.position) },
-    { title: "Key", kind: "mono key", show: (row) => row.routing_key || h("span", { class: "zero" }, "–") },
-    { title: why, kind: "why", show: cause },
+    { title: "Key", kind: "mono routing", show: (row) => row.routing_key || h("span", { class: "zero" }, "–") },
+    { title: why, kind: "cause", show: cause },
     { title: "Body", kind: "bd mono quiet", show: preview },
     { title: "Size", kind: "n sz", show: (row) => number(row.payload_bytes, bytes) },
     { title: "Age", kind: "n", show: (row) => about(row.age_s) },
