@@ -391,8 +391,11 @@ def consume(
                     raise
                 if delivery is None:
                     break
+                printed.messages += (
+                    1  # Before the line is visible, so that an interrupt after the line finds it counted.
+                )
                 _print(delivery, as_json)
-                printed.count(delivery)
+                printed.settle(delivery)
         if not ack and count is None and printed.messages == SHOWN_MOST:
             say(
                 f"penstock: {SHOWN_MOST:,} messages are shown; use --ack to take them out of the queue and continue",
@@ -409,9 +412,8 @@ class Printed:
         self._accepted = 0
         self._progress = Progress(progress, mixed=True)
 
-    def count(self, delivery: Delivery) -> None:
-        """Count a printed message, and acknowledge it if this is wanted."""
-        self.messages += 1
+    def settle(self, delivery: Delivery) -> None:
+        """Acknowledge a printed message if this is wanted, and show the progress."""
         if self._ack:
             delivery.accept()
             self._accepted += 1
