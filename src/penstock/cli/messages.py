@@ -392,7 +392,7 @@ def consume(
                 if delivery is None:
                     break
                 printed.messages += (
-                    1  # Before the line is visible, so that an interrupt after the line finds it counted.
+                    1  # Before its line is visible, in case of an interrupt.
                 )
                 _print(delivery, as_json)
                 printed.settle(delivery)
