@@ -162,7 +162,17 @@ def _call(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[s
         shown = shown.slice
     text_of = "" if shown is None else ast.unparse(shown).replace("Pages[", "Iterator[")
     result = f" -> {TYPE_VARIABLE.sub('', text_of)}" if text_of else ""
-    yield from (f"### {name}", "", "```python", f"{name}({ast.unparse(given)}){result}", "```", "", text, "")
+    for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+        if each is not None:
+            each.annotation = None  # As in Python's own reference: the text says what each of them is.
+    yield from (f"### {name}", "", f"`{name}({ast.unparse(given)}){result}`", "", _short(text), "")
+
+
+def _short(text: str) -> str:
+    """Return the first paragraph of a docstring, and the sentences about errors; `help()` has the rest."""
+    first, *others = (" ".join(part.split()) for part in text.split("\n\n"))
+    sentences = [each for part in others for each in re.split(r"(?<=[.!?])\s+(?=[A-Z`])", part)]
+    return " ".join([first, *(each for each in sentences if each.startswith("Raises"))])
 
 
 def purpose(module: Path) -> str:

@@ -39,7 +39,9 @@ def test_palette_opens_a_queue_whose_name_has_the_text(process: BrokerProcess, w
     web.do("DELETE", f"/queues/%2F/{quote(name)}")
 
 
-def test_palette_shows_names_as_text_and_says_how_many_it_searched(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_palette_shows_names_as_text_and_says_how_many_it_searched(
+    process: BrokerProcess, web: Web, page: Page
+) -> None:
     web.declare(HTML)
     visit(process, page, "overview")
     find(page, "<IMG").get_by_role("option", name=HTML).wait_for()

@@ -1,11 +1,12 @@
 // The overview of the node: alarms in full, six figures, messages and rates over time, and resources against their limits.
 
+import { coded, placeOf, titleOf } from "../alarms.js";
 import { get, may } from "../api.js";
 import { h, renew, replace } from "../dom.js";
-import { about, bytes, count, plural, rateNumber, seconds } from "../format.js";
+import { about, bytes, count, plural, rateNumber, seconds, tie } from "../format.js";
 import { icon } from "../icons.js";
 import { live } from "../live.js";
-import { addressOf, factCard, toned } from "../parts/cells.js";
+import { factCard, toned } from "../parts/cells.js";
 import { Chart } from "../parts/chart.js";
 import { table } from "../parts/list.js";
 import { card, figures, number, segments, skeleton, title } from "../parts/page.js";
@@ -76,24 +77,16 @@ class OverviewPage {
   }
 }
 
-// Each alarm in full: what, how much, when it hurts, since when, what helps, and a link to the object.
+// Each alarm in full: what, how much, when it hurts, since when, what helps, and where to look.
 function alarmList({ alarms, omitted }) {
   if (!alarms.length) return null;
-  return card("Alarms", [alarms.map((each) => h("div", { class: `alarm ${each.tone}` }, icon("warn"), h("div", {},
-    h("p", {}, h("b", {}, kindOf(each)), " ", each.text, "."),
-    h("p", {}, [`Raised ${about(each.for_s)} ago`, each.hurts_in_s ? `hurts in about ${about(each.hurts_in_s)}` : null, each.action].filter(Boolean).join("; "), ". ", linkOf(each))))),
+  return card("Raised alarms", [alarms.map((each) => {
+    const [text, address] = placeOf(each), soon = each.hurts_in_s ? `; it hurts in about ${about(each.hurts_in_s)}` : "";
+    return h("div", { class: `alarm ${each.tone}` }, icon("warn"), h("div", {},
+      h("p", {}, h("b", {}, titleOf(each)), ` ${tie(each.text)}.`),
+      h("p", {}, `Raised ${about(each.for_s)} ago${soon}. What helps: `, coded(each.action), ". ", address === "#/overview" ? null : h("a", { href: address }, text))));
+  }),
   omitted ? h("p", { class: "foot" }, `and ${plural(omitted, "more condition")} without an alarm: too many are raised`) : null], { flush: true, number: alarms.length });
-}
-
-function kindOf(alarm) {
-  const words = alarm.kind.replace(/-/g, " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-function linkOf({ noun, name, vhost }) {
-  if (!name) return null;
-  const address = { queue: addressOf.queue, exchange: addressOf.exchange, cursor: addressOf.cursor }[noun]?.(vhost ?? "/", name) ?? (noun === "vhost" ? addressOf.vhost(name) : null);
-  return address ? h("a", { href: address }, `Open ${name}`) : null;
 }
 
 function resources(node) {
