@@ -317,11 +317,16 @@ NAMED_LISTS: Final = {
 }
 """Lists of the broker, by the word for their items in a sentence or an argument."""
 
+JOBS: Final = "jobs"
 NAME_FIELDS: Final = {"connections": "penstock.name", "channels": "penstock.name", "leases": "number", "sinks": "query"}
 """Fields of lists with the names of their items, where they are others than `name`."""
 BEGUN: Final = ("queues", "exchanges", "vhosts", "cursors", "connections", "channels", "sinks")
 """Lists whose names with a beginning the broker chooses."""
-OWN_LISTS: Final = {"users": ("user.list", "name"), "policies": ("policy.list", "name"), "jobs": ("job.list", "id")}
+OWN_LISTS: Final = {
+    "users": ("user.list", "name"),
+    "policies": ("policy.list", "name"),
+    JOBS: (f"{JOBS[:-1]}.list", "id"),
+}
 """Lists with an operation of their own, and the field of the name."""
 
 UNKNOWN: Final = re.compile(
@@ -364,7 +369,7 @@ def names_listed(connection: Connection, kind: str) -> list[str]:
     fields: dict[str, object] = {"count": NAMES_MOST} if kind == "users" else {"everywhere": False}
     if kind in OWN_LISTS:
         operation, name = OWN_LISTS[kind]
-        answer = ask_in_time(connection, operation, {} if kind == "jobs" else fields)
+        answer = ask_in_time(connection, operation, {} if kind == JOBS else fields)
         return [str(each[name]) for each in answer[kind]]
     names: list[str] = []
     after: int | None = 0

@@ -97,8 +97,8 @@ def browse(
     MiB); a longer one is `truncated`. Its first `skip` bytes are left out, and the rest is in base64. Messages that
     move meanwhile may be missing.
 
-    Messages that meet all conditions are shown: `key` is a routing key, in which * stands for any text, `headers` are
-    texts NAME=VALUE, `body` is a text in the body, and `reason` that of a dead letter. Raises `ControlError` 404, and
+    Messages that meet all conditions are shown. `key` is a routing key, in which * stands for any text; `headers` are
+    texts NAME=VALUE. `body` is a text in the body, and `reason` that of a dead letter. Raises `ControlError` 404, and
     406 for an invalid selector.
     """
     fields: Answer = {

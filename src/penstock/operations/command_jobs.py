@@ -42,7 +42,7 @@ def _result(value: object) -> str:
     return str(value)
 
 
-JOBS: Final = (
+JOBS: Final[tuple[Command, ...]] = (
     Command(
         "jobs show", "job.show",
         "Show job ID: its subject, state, progress, and its result or error.\n\n"
