@@ -84,8 +84,9 @@ paging: setup  ## A queue of 100 times its memory on the disk: memory, depth, ra
 large: setup  ## A message of 1 GiB from a producer to a slow consumer: the broker's memory, and a picture of it
 	@$(RUN) -m bench.memory --large
 
-console: setup  ## What ten consoles cost a broker with 10,000 queues, and what they cost others
+console: setup  ## What ten consoles cost a broker with 10,000 queues, others, and a browser
 	@$(RUN) -m bench.console
+	@$(RUN) -m bench.console_motion
 
 victim: setup  ## What one client's work costs the others: a victim's latency beside clients that ask for much
 	@$(RUN) -m bench.victim

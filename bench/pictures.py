@@ -1,4 +1,4 @@
-"""The pictures of docs/explanation/pictures.md, each drawn from a run of a real broker with clients of aio-pika.
+"""The pictures of docs/inside/pictures.md, each drawn from a run of a real broker with clients of aio-pika.
 
 `python -m bench.pictures` runs all of them in half a minute and writes them; names of pictures run only those.
 """

@@ -490,7 +490,7 @@ def strangers(place: Place) -> Act:
     head = (
         b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"x%d: y\r\n" % number for number in range(6000)) + b"\r\n"
     )
-    pages = b"GET /static/vendor/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
+    pages = b"GET /static/parts/chart.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
 
     def one() -> None:
         end = time.monotonic() + LEAST_S

@@ -34,6 +34,8 @@ SUBJECTS = (
     *("Protocols", "Access and TLS", "Spark", "The client", "Management", "Migration", "Sources, builds and tests"),
 )
 """Subjects of decisions, in the order of their index."""
+CLIENT_CALLS = ("topology", "requests", "control_operations", "cursors", "pages", "operations", "handles")
+"""Modules of the client with the functions of its calls."""
 CLIENT_CLASSES = (
     *(("aio", "Connection"), ("aio", "Publisher"), ("aio", "Receiver"), ("aio", "Transaction")),
     *(("aio", "Events"), ("engine/events", "Event"), ("engine/messages", "Message")),
@@ -124,10 +126,7 @@ def module_list() -> Iterator[str]:
 def client_classes() -> Iterator[str]:
     """Yield the lines of the classes of the client: a section each, with the calls that have a docstring."""
     folder = ROOT / "src" / "penstock" / "client"
-    shared = [
-        *ast.parse((folder / "operations.py").read_text()).body,
-        *ast.parse((folder / "handles.py").read_text()).body,
-    ]
+    shared = [node for name in CLIENT_CALLS for node in ast.parse((folder / f"{name}.py").read_text()).body]
     functions = {node.name: node for node in shared if isinstance(node, ast.FunctionDef)}
     classes = {node.name: node for node in shared if isinstance(node, ast.ClassDef)}
     for module, name in CLIENT_CLASSES:
@@ -163,7 +162,17 @@ def _call(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[s
         shown = shown.slice
     text_of = "" if shown is None else ast.unparse(shown).replace("Pages[", "Iterator[")
     result = f" -> {TYPE_VARIABLE.sub('', text_of)}" if text_of else ""
-    yield from (f"### {name}", "", "```python", f"{name}({ast.unparse(given)}){result}", "```", "", text, "")
+    for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+        if each is not None:
+            each.annotation = None  # As in Python's own reference: the text says what each of them is.
+    yield from (f"### {name}", "", f"`{name}({ast.unparse(given)}){result}`", "", _short(text), "")
+
+
+def _short(text: str) -> str:
+    """Return the first paragraph of a docstring, and the sentences about errors; `help()` has the rest."""
+    first, *others = (" ".join(part.split()) for part in text.split("\n\n"))
+    sentences = [each for part in others for each in re.split(r"(?<=[.!?])\s+(?=[A-Z`])", part)]
+    return " ".join([first, *(each for each in sentences if each.startswith("Raises"))])
 
 
 def purpose(module: Path) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from bench import pictures
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "pictures.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "inside" / "pictures.md"
 
 
 def test_short_run_is_drawn_and_never_passes_its_capacity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

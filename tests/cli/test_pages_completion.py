@@ -8,9 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, some_name
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, some_name
 from tests.support.commands import run
 
 
@@ -62,25 +60,30 @@ def test_broker_that_does_not_answer_gives_no_names_and_no_error() -> None:
     assert completed("purge", "x", url="http://none") == []
 
 
-@pytest.mark.parametrize(
-    ("shell", "word"), [("bash", "complete -o nosort"), ("zsh", "#compdef"), ("fish", "complete ")]
-)
-def test_script_is_for_the_shell(shell: str, word: str) -> None:
-    said = penstock_command("completion", shell).stdout
-    assert word in said
-    assert "_PENSTOCK_COMPLETE" in said
+def test_users_without_tags_and_names_of_all_kinds_are_completed_by_their_rights(
+    own_broker: BrokerProcess, tmp_path: Path
+) -> None:
+    broker = own_broker
+    run(broker, "queues", "declare", "orders")
+    run(broker, "vhosts", "declare", "staging")
+    run(broker, "users", "add", "anna", "--no-password", "--tags", "management")
+    run(broker, "permissions", "set", "anna", ".*", ".*", ".*")
+    run(broker, "cursors", "create", "billing", "orders")
+    file = tmp_path / "none.json"
+    file.write_text("{}")
+    run(broker, "definitions", "import", str(file))
+    offered(["staging"], "vhosts", "delete", "sta", url=broker.url)
+    offered(["anna"], "permissions", "set", "an", url=broker.url)
+    offered(["billing"], "cursors", "show", "b", url=broker.url)
+    offered(["orders"], "queues", "set", "ord", url=broker.url)
+    offered(["1"], "jobs", "show", "", url=broker.url)
+    offered([], "leases", "end", "", url=broker.url)
 
 
-def test_bash_completes_with_the_script(tmp_path: Path) -> None:
-    program = tmp_path / "penstock"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m penstock "$@"\n')
-    program.chmod(0o755)
-    question = (
-        'eval "$(penstock completion bash)"; COMP_WORDS=(penstock delete qu); COMP_CWORD=2; '
-        '_penstock_completion penstock; echo "${COMPREPLY[@]}"'
-    )
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", question], env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
-    assert (done.stdout, done.stderr) == ("queue\n", "")
+def test_settings_limits_and_tags_are_completed_without_a_broker() -> None:
+    assert completed("queues", "declare", "q", "capacity-m") == ["capacity-messages="]
+    assert completed("queues", "set", "q", "overflow=drop-") == ["overflow=drop-head", "overflow=drop-new"]
+    assert completed("queues", "unset", "q", "hold-d") == ["hold-deadline"]
+    assert completed("users", "tags", "anna", "mon") == ["monitoring"]
+    assert completed("limits", "set", "user", "anna", "max-ch") == ["max-channels="]
+    assert completed("queues", "declare", "q", "x-dead-letter-e") == ["x-dead-letter-exchange="]

@@ -113,10 +113,10 @@ def cells(picture: top_view.Picture) -> int:
 @pytest.mark.parametrize(
     ("columns", "heads", "samples"),
     [
-        (40, ["queue", "fill", "gate", "blocked"], 36),
-        (60, ["queue", "fill", "gate", "blocked", "depth 1 min", "messages"], 60),
-        (78, ["queue", "fill", "gate", "blocked", "depth 1 min", "messages", "in/s", "out/s"], 60),
-        (160, [*top_view.HEADS[:4], "depth 1 min", *top_view.HEADS[4:], "closed 1 min"], 60),
+        (40, ["queue", "fill", "gate", "blocked"], 12),
+        (60, ["queue", "fill", "gate", "blocked", "depth 1 min", "messages"], 12),
+        (78, ["queue", "fill", "gate", "blocked", "depth 1 min", "messages", "in/s", "out/s"], 12),
+        (160, [*top_view.HEADS[:4], "depth 1 min", *top_view.HEADS[4:], "closed 1 min"], 24),
         (400, [*top_view.HEADS[:4], "depth 5 min", *top_view.HEADS[4:], "closed 5 min"], 60),
     ],
 )
@@ -130,6 +130,7 @@ def test_narrow_picture_has_gate_and_blocked_behind_fill_and_then_a_sparkline(
     assert {len(row) for row in picture.rows} == {len(heads)}
     assert cells(picture) <= columns
     assert top_view.samples_wanted(columns) == samples
+    assert samples >= 12 * max((int(head.split()[1]) for head in heads if head.endswith(" min")), default=0)
     unknown = top_view.picture_of([item()], False, columns)
     assert not any(head.startswith(("depth", "closed ")) and head != "closed for" for head in unknown.heads), (
         "a broker that reports no history"

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 import penstock
+import penstock.sync
 from tests.client.conversations import PROTOCOLS, fresh, url_of
 
 
@@ -49,3 +50,18 @@ async def connection(broker_url: str, protocol: str) -> AsyncIterator[penstock.C
 async def queue(connection: penstock.Connection) -> str:
     """A queue of that connection, which no other test has."""
     return await connection.declare_queue(fresh())
+
+
+@pytest.fixture(params=["amqp091", "amqp10"])
+def client(broker_url: str, request: pytest.FixtureRequest) -> Iterator[penstock.sync.Connection]:
+    """A connection with blocking calls, over each protocol."""
+    with penstock.sync.connect(url_of(broker_url, request.param)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def client_queue(client: penstock.sync.Connection) -> Iterator[str]:
+    """A queue of ten messages, declared by the connection with blocking calls."""
+    queue = client.declare_queue(fresh(), capacity_messages=10)
+    yield queue
+    client.delete_queue(queue)

@@ -28,7 +28,6 @@ TROUBLE_ELSEWHERE = {
     "python": 4,  # tests/clients/test_documented.py
     "text": 3,  # answers: tests/management/test_why.py
     "toml": 1,
-    "json": 1,
 }
 """Blocks of the page about trouble that are no commands, by their language."""
 OF_RABBITMQ = ROOT / "tests" / "compat" / "rabbitmq_definitions.json"

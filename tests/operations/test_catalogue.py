@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from penstock.access.permission import MANAGEMENT
+from penstock.access.permission import MANAGEMENT, MONITORING
 from penstock.core.settings.policy_reader import read_policy
 from penstock.driver.driver import BrokerDriver
 from penstock.settings.start import NAMES, RELOADABLE
@@ -42,9 +42,9 @@ def test_start_settings_say_whether_a_reload_suffices(driver: BrokerDriver) -> N
     assert all(row["values"] for row in found.values())
 
 
-def test_start_settings_are_for_the_tag_monitoring(driver: BrokerDriver) -> None:
+def test_start_settings_are_for_administrators(driver: BrokerDriver) -> None:
     driver.start_settings.rows = [dict(row) for row in START]
-    driver.broker.access.put_user("user", None, [MANAGEMENT])
+    driver.broker.access.put_user("user", None, [MANAGEMENT, MONITORING])
     assert asked(driver, "user")["start"] == []
     assert len(asked(driver)["start"]) == len(START)
 

@@ -54,6 +54,17 @@ def test_user_finds_only_what_the_user_may_list(driver: BrokerDriver) -> None:
     assert [(each["noun"], each["vhost"]) for each in find(driver, "orde", "orderly")["found"]] == [("queue", "other")]
 
 
+def test_near_names_are_answered_for_nouns_without_a_name(driver: BrokerDriver) -> None:
+    for name in ("orders", "orders.dead", "stock", "invoices"):
+        driver.broker.vhosts["/"].declare_queue(name, {}, False, False, None, None)
+    asked = {"q": "ordres", "near": True}
+    found = ask(driver, "GET /penstock/find", asked, access=access_of(driver.broker))
+    assert [(each["noun"], each["name"]) for each in found["near"]] == [("queue", "orders"), ("queue", "orders.dead")]
+    found = ask(driver, "GET /penstock/find", {**asked, "q": "invoi"}, access=access_of(driver.broker))
+    assert (names(found), found["near"]) == ([("queue", "invoices")], [])
+    assert "near" not in find(driver, "ordres")
+
+
 @pytest.mark.parametrize("text", ["", "x" * 257])
 def test_empty_or_long_text_is_refused(driver: BrokerDriver, text: str) -> None:
     with pytest.raises(PreconditionFailed, match=r"^'q' must be a text of 1 to 256 characters, not of"):

@@ -1,4 +1,4 @@
-"""The tables of docs/cli.md: commands by their nouns, and former names, as the command line has them."""
+"""The tables of commands by their nouns, their options and former names, as the command line has them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,12 @@ LINKS = {
 
 def tables() -> dict[str, str]:
     """Return the tables by their names."""
-    makers = {"commands": _of_commands, "former names": _of_former_names, "where commands act": _of_places}
+    makers = {
+        "commands": _of_commands,
+        "options of commands": _of_options,
+        "former names": _of_former_names,
+        "where commands act": _of_places,
+    }
     return {name: "\n".join(maker()) for name, maker in makers.items()}
 
 
@@ -57,12 +62,12 @@ def _of_commands() -> Iterator[str]:
     for section, names in sections().items():
         yield f"### {section}"
         yield ""
-        yield "| command | options | |"
-        yield "| --- | --- | --- |"
+        yield "| command | |"
+        yield "| --- | --- |"
         for name in names:
             command = main.get_command(context, name)
             assert command is not None
-            yield from _of_command(command, context, name)
+            yield from (f"| {line} | {text} |" for line, _, text in _of_command(command, context, name))
         yield ""
         links = ", ".join(f"[{name}]({LINKS[name]})" for name in _words(names) if name in LINKS)
         if links:
@@ -77,7 +82,21 @@ def _words(names: tuple[str, ...]) -> Iterator[str]:
         yield from {"flow": ("analyze", "plan")}.get(name, ())
 
 
-def _of_command(command: click.Command, parent: click.Context, path: str) -> Iterator[str]:
+def _of_options() -> Iterator[str]:
+    context = click.Context(main, info_name="penstock")
+    yield "| command | options |"
+    yield "| --- | --- |"
+    for names in sections().values():
+        for name in names:
+            command = main.get_command(context, name)
+            assert command is not None
+            for line, options, _ in _of_command(command, context, name):
+                if options:
+                    yield f"| {line} | {options} |"
+
+
+def _of_command(command: click.Command, parent: click.Context, path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the usage, the options and the purpose of a command, or of those of a group."""
     context = click.Context(command, info_name=path, parent=parent)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -88,7 +107,7 @@ def _of_command(command: click.Command, parent: click.Context, path: str) -> Ite
     words = [piece for each in command.get_params(context) for piece in each.get_usage_pieces(context)]
     line = _cell(f"`{' '.join((path, *words))}`")
     text = _cell(command.get_short_help_str(300))
-    yield f"| {line} | {_options(command, context)} | {text} |"
+    yield line, _options(command, context), text
 
 
 def _options(command: click.Command, context: click.Context) -> str:
@@ -101,7 +120,7 @@ def _options(command: click.Command, context: click.Context) -> str:
         if not {*OWN, "--json"} & {*each.opts}
     ]
     if {*of_lists} <= {*found}:
-        found = [*(each for each in found if each not in of_lists), "[of lists](#lists)"]
+        found = [*(each for each in found if each not in of_lists), "[of lists](../cli.md#lists)"]
     return " ".join(found)
 
 

@@ -62,7 +62,7 @@ def console(
     page = window.new_page()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)

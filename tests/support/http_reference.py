@@ -22,6 +22,10 @@ def method_order(item: tuple[str, object]) -> int:
     return ("GET", "PUT", "POST", "DELETE").index(item[0])
 
 
+IN_VHOST = "a permission in the virtual host"
+"""A need that the page states once: paths that name a virtual host have it, unless only some tags may use them."""
+USUAL_TAG = "management"
+"""The tag of most paths, which the page states once."""
 STAND_INS = ("Refuse with 405: this cannot be done here.", "Return an empty list: there is nothing of this kind.")
 """Purposes of paths of RabbitMQ's that have nothing to show here: they are in one list each."""
 
@@ -32,7 +36,8 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         by_purpose: dict[tuple[str, ...], list[str]] = {}
         for method, place in sorted(places.items(), key=method_order):
             need = place.need
-            needs = "; ".join(filter(None, (need.vhost, ", ".join(need.permissions))))
+            vhost = "" if need.vhost == IN_VHOST else need.vhost
+            needs = "; ".join(filter(None, (vhost, ", ".join(need.permissions))))
             by_purpose.setdefault((sentence(place.handler), need.tag, needs), []).append(method)
         for (purpose, tag, needs), methods in by_purpose.items():
             yield purpose, f"{' '.join(methods)} `{path}`", tag, needs
@@ -49,10 +54,11 @@ def tables() -> dict[str, str]:
             parts.setdefault(place.split("/")[1].rstrip("`"), {}).setdefault((purpose, tag), []).append((place, needs))
     found: list[str] = []
     for part, by_purpose in parts.items():
-        found += ["", f"## {part}", "", "| path | | tag | and |", "| --- | --- | --- | --- |"]
+        found += ["", f"## {part}", "", "| path | | needs |", "| --- | --- | --- |"]
         for (purpose, tag), places in by_purpose.items():
-            needs = "; ".join(dict.fromkeys(needs for _, needs in places if needs))
-            found.append(f"| {'<br>'.join(place for place, _ in places)} | {purpose} | {tag} | {needs} |")
+            besides = dict.fromkeys(needs for _, needs in places if needs)
+            needs = "; ".join((*([] if tag == USUAL_TAG else [tag]), *besides))
+            found.append(f"| {'<br>'.join(place for place, _ in places)} | {purpose} | {needs} |")
     found += ["", "## Paths without a function here"]
     for purpose, listed in stand_ins.items():
         found += ["", f"{purpose.partition(':')[0]}:", "", *(f"- {place}" for place in listed)]

@@ -78,17 +78,24 @@ def _labels(family: Family) -> str:
 
 
 def _of_node() -> Iterator[str]:
-    yield "| family | type | labels | meaning |"
-    yield "| --- | --- | --- | --- |"
+    yield "| family | labels | meaning |"
+    yield "| --- | --- | --- |"
     for family in [*node_level(), OMITTED]:
         labels = "kind" if family is OMITTED else _labels(family)
-        yield f"| `{family.name}` | {family.kind} | {labels} | {family.help} |"
+        yield f"| `{family.name}` | {labels} | {_meaning(family)} |"
 
 
 def _of_objects(families: Sequence[Family], labels: str) -> Iterator[str]:
     yield f"Labels: {labels}."
     yield ""
-    yield "| family | type | group | meaning |"
-    yield "| --- | --- | --- | --- |"
+    yield "| family | group | meaning |"
+    yield "| --- | --- | --- |"
     for family in families:
-        yield f"| `{family.name}` | {family.kind} | `{family.group}` | {family.help} |"
+        yield f"| `{family.name}` | `{family.group}` | {_meaning(family)} |"
+
+
+def _meaning(family: Family) -> str:
+    """Return the help of a family, with its type if the name does not tell it."""
+    text = family.help.removeprefix("Total number of ")
+    told = "counter" if family.name.endswith("_total") else "info" if family.name.endswith("_info") else "gauge"
+    return text[:1].upper() + text[1:] + ("" if family.kind == told else f" ({family.kind})")

@@ -188,6 +188,11 @@ class Connection:
             data = data[end:]
         self._rest = data
 
+    def _own_name(self) -> dict[str, object]:
+        """Return the client's name for the connection, if it has one."""
+        name = self.options.values["name"]
+        return {"connection_name": name} if name else {}
+
     def _take(self, kind: int, payload: bytes) -> None:
         if kind != spec.FRAME_METHOD:
             return
@@ -198,7 +203,7 @@ class Connection:
             self._step = f"an answer to the credentials of {self.options.user}"
             self.out += method_frame(
                 0, spec.CONNECTION_START_OK, mechanism="PLAIN", locale="en_US",
-                client_properties={"product": "a test", "capabilities": CAPABILITIES},
+                client_properties={"product": "a test", "capabilities": CAPABILITIES, **self._own_name()},
                 response=plain_response(self.options.user, self.options.password),
             )  # fmt: skip
         elif name == "connection.tune":

@@ -71,11 +71,11 @@ def special_values(name: str) -> str:
 def names_of(broker: str) -> str:
     """Return the table of a broker's names."""
     cells = [
-        (f"`{alias.name}`", f"`{alias.ours}`", ", ".join(scopes_of(alias.name)), special_values(alias.name))
+        (f"`{alias.name}`", f"`{alias.ours}`", special_values(alias.name))
         for alias in ALL_ALIASES
         if alias.broker == broker
     ]
-    return table(("there", "here", "scopes", "read as there"), *cells)
+    return table(("there", "here", "read as there"), *cells)
 
 
 def sentences() -> Iterator[tuple[str, str, str, str]]:

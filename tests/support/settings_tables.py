@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,7 +32,7 @@ LINKS: dict[str, dict[str, str]] = {
     "store": {"`postgresql://HOST/DATABASE`": "postgres.md"},
     "flow-enforcement-s": {"`channel.flow`": "inside/flow-control.md#channelflow"},
     "min-large-message": {"in pieces": "inside/flow-control.md#large-messages"},
-    "initial-frame-max": {"before the login": "users.md#before-the-login"},
+    "initial-frame-max": {"before the login": "inside/access.md#before-the-login"},
     "sasl-mechanisms": {"offered to clients": "users.md#mechanisms"},
     "rabbitmq-version": {"its AMQP 1.0 clients": "clients.md#rabbitmqs-clients-of-amqp-10"},
     "login-rate-max": {"Logins a second": "users.md#logins-a-second"},
@@ -48,6 +49,10 @@ LINKS: dict[str, dict[str, str]] = {
     "consumer-window-adaptive": {"the window follows": "flow-control.md#adaptive-windows"},
 }
 """Words of the meanings that link to a page."""
+
+
+EXAMPLE = re.compile(r", `\d+[a-zA-Z]+`")
+"""Value with a unit, which the page explains once for all rows."""
 
 
 def docstrings() -> dict[str, str]:
@@ -120,7 +125,7 @@ def pattern_table() -> str:
         cells = (
             f"`{name}`",
             ", ".join(scopes),
-            setting.kind.values,
+            EXAMPLE.sub("", setting.kind.values),
             str(known.get(name, "none")),
             ", ".join(f"`{each}`" for each in others),
             linked(name, setting.meaning),

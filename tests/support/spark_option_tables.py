@@ -143,8 +143,8 @@ MEANINGS = {
         (
             "`maxOffsetsPerTrigger`",
             "half of the queues' capacity in messages, at most 400,000",
-            "messages in one micro-batch, [shared by its queues](spark.md#many-queues); a queue with overflow `page` "
-            "has no such default, for its capacity is that of its memory",
+            "messages in one micro-batch, [shared by its queues](inside/pipeline.md#many-queues); a queue with "
+            "overflow `page` has no such default, for its capacity is that of its memory",
         ),
         (
             "`minOffsetsPerTrigger`, `maxTriggerDelay`",
@@ -162,7 +162,7 @@ MEANINGS = {
             "`minPartitions`",
             None,
             "partitions wished for, shared out over the queues by size; [small queues share "
-            "one](spark.md#many-queues). A batch that is run again has the partitions of its plan",
+            "one](inside/pipeline.md#many-queues). A batch that is run again has the partitions of its plan",
         ),
         (
             "`maxRecordsPerPartition`",
@@ -235,7 +235,7 @@ MEANINGS = {
         (
             "`servers`, `tls*`, `vhost`, `user`, `password*`",
             "as above",
-            "one broker, or [several](#several-brokers) that share the rows, 16 at most",
+            "one broker, or [several](inside/pipeline.md#several-brokers) that share the rows, 16 at most",
         ),
         (
             "`spreadColumn`",

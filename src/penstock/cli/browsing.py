@@ -92,13 +92,17 @@ def browse(
             err=True,
         )
     if truncated:
-        bodies = "1 body is" if truncated == 1 else f"{truncated:,} bodies are"
-        if whole_bodies:
-            say(f"{bodies} truncated: the queue had the message no more when its body was read", err=True)
-        else:
-            say(f"{bodies} truncated: with --json --whole, whole bodies are printed", err=True)
+        _say_truncated(truncated, whole_bodies)
     if following is not None:
         say(f"more messages follow: --from {following['position']}", err=True)
+
+
+def _say_truncated(truncated: int, whole_bodies: bool) -> None:
+    bodies = "1 body is" if truncated == 1 else f"{truncated:,} bodies are"
+    if whole_bodies:
+        say(f"{bodies} truncated: the queue had the message no more when its body was read", err=True)
+    else:
+        say(f"{bodies} truncated: with --json --whole, whole bodies are printed", err=True)
 
 
 def _cells(rows: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:

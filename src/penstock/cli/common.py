@@ -317,6 +317,18 @@ NAMED_LISTS: Final = {
 }
 """Lists of the broker, by the word for their items in a sentence or an argument."""
 
+JOBS: Final = "jobs"
+NAME_FIELDS: Final = {"connections": "penstock.name", "channels": "penstock.name", "leases": "number", "sinks": "query"}
+"""Fields of lists with the names of their items, where they are others than `name`."""
+BEGUN: Final = ("queues", "exchanges", "vhosts", "cursors", "connections", "channels", "sinks")
+"""Lists whose names with a beginning the broker chooses."""
+OWN_LISTS: Final = {
+    "users": ("user.list", "name"),
+    "policies": ("policy.list", "name"),
+    JOBS: (f"{JOBS[:-1]}.list", "id"),
+}
+"""Lists with an operation of their own, and the field of the name."""
+
 UNKNOWN: Final = re.compile(
     rf"\bno ({'|'.join(NAMED_LISTS)}) '([^']*)'|^({'|'.join(NAMED_LISTS)}) '([^'*#]*)' matches no "
 )
@@ -355,9 +367,10 @@ def near_vhost(url: str, sentence: str) -> str:
 def names_listed(connection: Connection, kind: str) -> list[str]:
     """Return the broker's names of a kind. Raises PenstockError."""
     fields: dict[str, object] = {"count": NAMES_MOST} if kind == "users" else {"everywhere": False}
-    if kind in ("users", "policies"):
-        answer = ask_in_time(connection, "user.list" if kind == "users" else "policy.list", fields)
-        return [str(each["name"]) for each in answer[kind]]
+    if kind in OWN_LISTS:
+        operation, name = OWN_LISTS[kind]
+        answer = ask_in_time(connection, operation, {} if kind == JOBS else fields)
+        return [str(each[name]) for each in answer[kind]]
     names: list[str] = []
     after: int | None = 0
     while after is not None and len(names) < NAMES_MOST:
@@ -369,7 +382,10 @@ def names_listed(connection: Connection, kind: str) -> list[str]:
 
 def _name_of(item: dict[str, Any], kind: str) -> str:
     """Return the name of an item of a list; for connections and channels, the name in the log."""
-    return str(item["penstock"]["name"] if kind in ("connections", "channels") else item["name"])
+    found: Any = item
+    for part in NAME_FIELDS.get(kind, "name").split("."):
+        found = found[part]
+    return str(found)
 
 
 def ask_in_time(connection: Connection, operation: str, fields: dict[str, object]) -> Any:
@@ -383,16 +399,18 @@ def add_names(where: Options, kind: str, begin: str, found: list[str]) -> None:
 
     try:
         with Connection(where) as connection:
-            names = _begun(connection, begin) if kind == "queues" else names_listed(connection, kind)
+            names = _begun(connection, kind, begin) if kind in BEGUN else names_listed(connection, kind)
     except (PenstockError, OSError):
         return
     found += [name for name in names if name.startswith(begin) and name.isprintable()][:OFFERED_MOST]
 
 
-def _begun(connection: Connection, begin: str) -> list[str]:
-    """Return the names of queues with this beginning."""
-    page = ask_in_time(connection, "top", {"prefix": begin, "count": OFFERED_MOST})
-    return [str(each["name"]) for each in page["items"]]
+def _begun(connection: Connection, kind: str, begin: str) -> list[str]:
+    """Return the first names of a list with this beginning, which the broker chooses."""
+    field = NAME_FIELDS.get(kind, "name")
+    chosen = {"kind": kind, "filters": [f"{field}~^{re.escape(begin)}"], "sort": [field]}
+    page = ask_in_time(connection, "list", {**chosen, "page": 1, "page_size": OFFERED_MOST})
+    return [_name_of(each, kind) for each in page["items"]]
 
 
 # Repeated requests of a display

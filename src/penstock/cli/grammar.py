@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from penstock.operations.command import Command, Listing
     from penstock.operations.commands import Noun
 
+COMPLETION: Final = "_PENSTOCK_COMPLETE"
+"""Environment variable by which a shell asks for completions."""
 SHORT_HELP: Final = 200
 """Most characters of a command's first sentence in a list of commands."""
 CONNECTION_LINE: Final = "Which broker: --url, --profile, TLS; see `penstock help connection`."
@@ -397,6 +400,10 @@ class Commands(CommandGroup):
     def main(self, *args: Any, **options: Any) -> Any:
         """See `click.Group.main`, which writes help as well. The error for an unusable file is one sentence."""
         options.setdefault("prog_name", "penstock")  # Also for `python -m penstock`.
+        if COMPLETION in os.environ:
+            from penstock.cli.shells import register  # A command that runs completes nothing.
+
+            register()
         gc.set_threshold(FIRST_COLLECTION)
         with report_errors():
             try:

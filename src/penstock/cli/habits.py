@@ -57,7 +57,6 @@ HABITS: Final[dict[str, str]] = {
     "stop_app": "stop",
     "shutdown": "stop",
     "start_app": "serve",
-    "set_vm_memory_high_watermark": "broker set memory-capacity=60%",
     "set_disk_free_limit": "broker set min-disk-free=1GiB",
     "restart_vhost": "why",
 }  # fmt: skip

@@ -15,16 +15,19 @@ from penstock.describe.conditions import cell
 from penstock.operations.command_lists import asked_last, shown_seconds
 from penstock.texts import counted
 
+CONFIG_SHOW: Final = "config.show"
+"""Operation that answers with the settings in effect."""
+CONNECTION: Final = "Explain a connection, by its number or name in the log."
 NO_LAG: Final[dict[str, Any]] = {"messages": None, "bytes": None, "oldest_s": None}
 
 
 @command()
 def why(
     queue: Annotated[str | None, option(names="queues")],
-    connection: Annotated[str | None, option("Explain a connection, by its number or name in the log.", "N|NAME")],
-    channel: Annotated[str | None, option("Explain a channel, such as 2/1.", "CON/CH")],
+    connection: Annotated[str | None, option(CONNECTION, "N|NAME", names="connections")],
+    channel: Annotated[str | None, option("Explain a channel, such as 2/1.", "CON/CH", names="channels")],
     link: Annotated[str | None, option("Explain a link of AMQP 1.0, such as why its sender has no credit.", "NAME")],
-    user: Annotated[str | None, option("Explain all connections of a user.", "NAME")],
+    user: Annotated[str | None, option("Explain all connections of a user.", "NAME", names="users")],
     as_json: Annotated[bool, option("Print the whole answer, for programs.", option="--json")],
     url: Url,
 ) -> None:
@@ -62,7 +65,7 @@ def config(
     A source is FILE:LINE, an environment variable, the command line, a run-time change (`penstock queues set`), or the
     default. For example: penstock config --changed
     """
-    found = asked(url, "config.show") if file is None else _of_file(file)
+    found = asked(url, CONFIG_SHOW) if file is None else _of_file(file)
     if changed:
         for part in ("start", "broker"):
             found[part] = [row for row in found[part] if row["from"] != "default"]

@@ -90,9 +90,7 @@ def publish(
     penstock queues publish eu.orders --exchange logs --file orders.txt, or
     penstock queues publish orders --json --file orders.jsonl
     """
-    from penstock.cli.message_lines import InvalidLine
     from penstock.client.engine.window import SendResult
-    from penstock.client.errors import ConnectionClosed, Timeout
     from penstock.content.properties import Properties
 
     with interruptible():
@@ -106,27 +104,37 @@ def publish(
                 exchange=exchange, routing_key=key, durable=persistent, flow_control_wait_notify_period=QUIET_S
             )
             sending = Sending(connection, publisher, result, timeout, notice, progress)
-            try:
+            with _explained(sending, result, as_json):
                 if as_json and not bodies:
                     _send_lines(sending, file, persistent, to_origin, connection.protocol == "amqp10")
                 else:
                     for messages in _messages(_bodies(bodies, file, whole), properties, delay):
                         sending.send(messages)
-                sending.reporter.end()
-            except KeyboardInterrupt:
-                sending.reporter.end()
-                _print_interrupted(result, as_json)
-                raise
-            except InvalidLine as error:
-                sending.reporter.end()
-                raise ConfigError(f"{error}; {_before(result)}") from None
-            except Timeout as error:
-                raise ConfigError(f"gave up: {error}; {_confirmed(result)}") from None
-            except (ConnectionClosed, ValueError) as error:
-                raise ConfigError(f"{error}; {_confirmed(result)}") from None
             unroutable = sum(each.reason in UNROUTABLE for each in result.refused)
             near = near_match(connection, f"no queue '{key}'") if unroutable and not exchange else ""
     _print_result(result, unroutable, near, as_json)
+
+
+@contextlib.contextmanager
+def _explained(sending: Sending, result: SendResult, as_json: bool) -> Iterator[None]:
+    """End the line of progress; an error, and Ctrl-C, have the outcomes so far. Raises ConfigError."""
+    from penstock.cli.message_lines import InvalidLine
+    from penstock.client.errors import ConnectionClosed, Timeout
+
+    try:
+        yield
+        sending.reporter.end()
+    except KeyboardInterrupt:
+        sending.reporter.end()
+        _print_interrupted(result, as_json)
+        raise
+    except InvalidLine as error:
+        sending.reporter.end()
+        raise ConfigError(f"{error}; {_before(result)}") from None
+    except Timeout as error:
+        raise ConfigError(f"gave up: {error}; {_confirmed(result)}") from None
+    except (ConnectionClosed, ValueError) as error:
+        raise ConfigError(f"{error}; {_confirmed(result)}") from None
 
 
 def _print_interrupted(result: SendResult, as_json: bool) -> None:
@@ -391,8 +399,9 @@ def consume(
                     raise
                 if delivery is None:
                     break
+                printed.messages += 1  # Before its line is visible, in case of an interrupt.
                 _print(delivery, as_json)
-                printed.count(delivery)
+                printed.settle(delivery)
         if not ack and count is None and printed.messages == SHOWN_MOST:
             say(
                 f"penstock: {SHOWN_MOST:,} messages are shown; use --ack to take them out of the queue and continue",
@@ -409,9 +418,8 @@ class Printed:
         self._accepted = 0
         self._progress = Progress(progress, mixed=True)
 
-    def count(self, delivery: Delivery) -> None:
-        """Count a printed message, and acknowledge it if this is wanted."""
-        self.messages += 1
+    def settle(self, delivery: Delivery) -> None:
+        """Acknowledge a printed message if this is wanted, and show the progress."""
         if self._ack:
             delivery.accept()
             self._accepted += 1

@@ -8,16 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 import click
-from click.shell_completion import get_completion_class
 
 import penstock
 from penstock.cli.common import writing
 from penstock.cli.grammar import CommandGroup, main, sections
 from penstock.cli.parameters import command, option
+from penstock.cli.shells import SHELLS, VARIABLE
 from penstock.cli.target import DEFAULT_URL, target_options
 
-VARIABLE: Final = "_PENSTOCK_COMPLETE"
-"""Environment variable that the completion scripts set."""
 CONNECTION: Final = """\
 These options say which broker a command is for. They may be anywhere on the line, and the last one counts. The path of
 a URL is the virtual host: amqp://anna@broker.example.com/orders."""
@@ -175,7 +173,5 @@ def completion(shell: Annotated[str, option(choices=("bash", "zsh", "fish"))]) -
     fish: penstock completion fish > ~/.config/fish/completions/penstock.fish
     """
     with writing():
-        kind = get_completion_class(shell)
-        assert kind is not None
-        made = kind(main, {}, "penstock", VARIABLE)
+        made = SHELLS[shell](main, {}, "penstock", VARIABLE)
         click.echo(made.source_template % made.source_vars())

@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from penstock.cli.common import NAMED_LISTS, TIME_S, OneOf, Word, add_names, options_of
+from penstock.cli.offered_words import words_of
 from penstock.cli.target import URL
 from penstock.errors import PenstockError
 from penstock.operations.command import Field
@@ -38,7 +39,10 @@ def names_of_target(context: click.Context, parameter: click.Parameter, incomple
 
 
 def _items(context: click.Context, kind: str, incomplete: str) -> list[CompletionItem]:
-    """Return names with this beginning; none if the broker does not answer within TIME_S."""
+    """Return words or names with this beginning; no names if the broker does not answer within TIME_S."""
+    words = words_of(kind, incomplete)
+    if words is not None:
+        return [CompletionItem(word) for word in words]
     url = context.params.get("url")
     if not isinstance(url, str):
         return []
@@ -49,7 +53,10 @@ def _items(context: click.Context, kind: str, incomplete: str) -> list[Completio
         return []
     found: list[str] = []
     asking = threading.Thread(target=add_names, args=(where, kind, incomplete, found), daemon=True)
-    asking.start()
+    try:
+        asking.start()
+    except RuntimeError:  # The machine has no thread left.
+        return []
     asking.join(TIME_S)
     return [CompletionItem(name) for name in sorted(set(found))]
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import penstock
 from penstock.cli.common import control_session, print_result, say, say_json
+from penstock.cli.looking import CONFIG_SHOW
 from penstock.cli.parameters import Json, Url, command, option
 from penstock.cli.tables import Colour, table
 from penstock.errors import ConfigError, PenstockError
@@ -92,7 +93,7 @@ def where(as_json: Json, url: Url) -> None:
     reason = ""
     try:
         with control_session(url) as control:
-            settings = {row["setting"]: row["value"] for row in control.request("config.show")["start"]}
+            settings = {row["setting"]: row["value"] for row in control.request(CONFIG_SHOW)["start"]}
     except PenstockError as error:
         reason = str(error)
     rows = places_of(settings)
@@ -110,12 +111,13 @@ def places_of(settings: dict[str, Any]) -> list[tuple[str, str, str]]:
     none = "none: the broker has no data directory"
     in_memory = bool(settings) and not settings.get("data")
 
-    def file(name: str) -> str:
+    def file(log: str) -> str:
+        name = f"{log}-log"
         return str(settings.get(name) or (none if in_memory else f"{data}/{name}"))
 
-    flow = file("flow-log")
+    flow, audit = file("flow"), file("audit")
     return [
         ("broker", "standard error of `penstock serve`", READ),
         ("flow", flow, "-" if flow == none else f"penstock flow analyze {flow}"),
-        ("audit", file("audit-log"), "-" if file("audit-log") == none else "lines of JSON: `tail -f`"),
+        ("audit", audit, "-" if audit == none else "lines of JSON: `tail -f`"),
     ]

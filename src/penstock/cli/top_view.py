@@ -30,6 +30,8 @@ BAR_CELLS: Final = 10
 """Width of a fill bar."""
 BAR_COLUMNS: Final = 110
 """Least width of a terminal that has bars beside sparklines."""
+ALL_COLUMNS: Final = 130
+"""Columns of a terminal from which on a sparkline may be longer than a minute: short names leave room for all."""
 SHARES: Final = (0.31, 0.26)
 SHARES_LEAST: Final = (12, 8)
 SHARES_MOST: Final = (36, 40)
@@ -115,9 +117,11 @@ class Picture(NamedTuple):
     """Columns for which the terminal has no room."""
 
 
-def samples_wanted(width: int) -> int:
-    """Return the number of samples to request per queue: no more than a line of this width can show."""
-    return min(max(width // SAMPLES_A_MINUTE, 0), MINUTES_MOST) * SAMPLES_A_MINUTE
+def samples_wanted(columns: int) -> int:
+    """Return the number of samples to request per queue: no more than a line of so many columns can show."""
+    if columns == 0:
+        return 0
+    return min(1 + max(columns - ALL_COLUMNS, 0) // (2 * SAMPLES_A_MINUTE), MINUTES_MOST) * SAMPLES_A_MINUTE
 
 
 def picture_of(items: Sequence[Item], everywhere: bool, columns: int) -> Picture:

@@ -246,7 +246,7 @@ class MapRows:
             "blocked": len(gate.blocked),
             "waiting": gate.in_line(),
             "line": [_waiter(waiter) for waiter in line],
-            "reason": None if gate.kind == "queue" else words.reason(gate, self._now),
+            "reason": None if gate.kind == "queue" else _reason(gate, self._now),
         }
 
     def _add_readers(self, queue: Queue, number: str) -> None:
@@ -302,6 +302,12 @@ def own_gates(queue: Queue) -> list[Gate]:
     """Return the gate of a queue, and the operator's gate of this queue."""
     held = [gate for gate in queue.gates if gate.kind == "operator" and gate.name.startswith(f"{SCOPE_QUEUE} ")]
     return [queue.gate, *held]
+
+
+def _reason(gate: Gate, now: float) -> str:
+    """Return why a gate is closed, in one sentence; of the operator's gates the reason that was given, or empty."""
+    words = text_of(gate)
+    return words.cause(gate, now) if gate.kind == "operator" else words.reason(gate, now)
 
 
 def _waiter(waiter: Waiter) -> dict[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.permission import MANAGEMENT, MONITORING
+from penstock.access.permission import ADMINISTRATOR, MANAGEMENT
 from penstock.connections.control_request import ControlRequest
 from penstock.core.queue.types import TYPES
 from penstock.core.settings.policies import ALL, ALTERNATE, EXCHANGES, OF_OPERATORS
@@ -36,9 +36,9 @@ def _row(setting: Setting) -> Row:
 
 
 def settings(node: Node, request: ControlRequest) -> Row:
-    """Answer all settings by pattern; with the tag monitoring also those at the start, with their values."""
+    """Answer all settings by pattern; for an administrator also those at the start, with their values."""
     start: list[Row] = []
-    if request.access.rules.has_tag(MONITORING):
+    if request.access.rules.has_tag(ADMINISTRATOR):
         for row in node.start_settings.rows:
             rule = RULES[NAMES[str(row["setting"])]] if row["setting"] in NAMES else None
             words = "" if rule is None else rule.kind.values or f"{rule.kind.rule()}"
@@ -91,7 +91,7 @@ def _key(
 OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("", settings, tag=MANAGEMENT, asks=NODE, routes=(
         Route("GET /penstock/settings/catalogue", "List the settings that there are: scopes, meaning, values, default; "
-              "with the tag monitoring also those at the start, with the value and whether a reload suffices."),
+              "for administrators also those at the start, with the value and whether a reload suffices."),
     )),
     looking("", policy_keys, tag=MANAGEMENT, asks=NODE, routes=(
         Route("GET /penstock/policy-keys", "List the keys that a policy may have, with meaning, values, and whether "

@@ -42,18 +42,18 @@ def _result(value: object) -> str:
     return str(value)
 
 
-JOBS: Final = (
+JOBS: Final[tuple[Command, ...]] = (
     Command(
         "jobs show", "job.show",
         "Show job ID: its subject, state, progress, and its result or error.\n\n"
         "The broker keeps the last 100 finished jobs. For example: penstock jobs show 7",
-        (Field("id", metavar="ID", kind=int),), _job, where=BROKER,
+        (Field("id", metavar="ID", kind=int, names="jobs"),), _job, where=BROKER,
     ),
     Command(
         "jobs cancel", "job.cancel",
         "Cancel job ID: an import is undone; a deletion or a move stops, and what is left stays where it is.\n\n"
         "The command does not wait for the end of the job. For example: penstock jobs cancel 7",
-        (Field("id", metavar="ID", kind=int),),
+        (Field("id", metavar="ID", kind=int, names="jobs"),),
         "job {id} is being cancelled", where=BROKER,
     ),
 )  # fmt: skip

@@ -146,7 +146,7 @@ def _transfer(verb: str, participle: str, text: str, *fields: Field) -> Command:
     )  # fmt: skip
 
 
-TRANSFERS: Final = (
+TRANSFERS: Final[tuple[Command, ...]] = (
     _transfer(
         "move",
         "moved",

@@ -79,6 +79,8 @@ METHODS: Final = frozenset(
 """Operations that are methods of AMQP 0-9-1, which every client has."""
 EVERYWHERE: Final[Field] = Field("everywhere", "List all virtual hosts, not only the one in --url.", bool)
 ARGUMENTS: Final[Field] = Field("arguments", metavar="[ARG=VALUE]...", many=True, required=False, read=pairs)
+OF_QUEUE: Final[Field] = ARGUMENTS._replace(names="settings of queue")
+OF_EXCHANGE: Final[Field] = ARGUMENTS._replace(names="settings of address")
 DURABLE: Final[Field] = Field(
     "durable",
     "Keep the object over restarts of the broker, or not.",
@@ -182,7 +184,7 @@ TOPOLOGY: Final = (
         "Declare queue NAME, or check that it exists with the same attributes.\n\nIt is durable unless --transient. "
         "docs/settings.md lists the arguments. For example: penstock queues declare orders capacity-bytes=64MiB "
         "hold-deadline=10",
-        (Field("queue", metavar="NAME"), ARGUMENTS, DURABLE, AUTO_DELETE),
+        (Field("queue", metavar="NAME"), OF_QUEUE, DURABLE, AUTO_DELETE),
         _declared,
         answer=lambda given, answer: {
             "queue": answer["queue"], "messages": answer["message_count"], "consumers": answer["consumer_count"],
@@ -208,7 +210,7 @@ TOPOLOGY: Final = (
         "exchanges declare", "exchange.declare",
         "Declare exchange NAME, or check that it exists with the same attributes.\n\n"
         "An exchange is durable unless --transient. For example: penstock exchanges declare logs --type topic",
-        (Field("exchange", metavar="NAME"), ARGUMENTS,
+        (Field("exchange", metavar="NAME"), OF_EXCHANGE,
          Field("type", "Set the type: direct, fanout, topic, headers, x-delayed-message ...", default="direct"),
          DURABLE, AUTO_DELETE, Field("internal", "Accept publishes only from other exchanges.", bool)),
         lambda given, answer: [
@@ -245,7 +247,7 @@ TOPOLOGY: Final = (
         "vhosts protect", "vhost.protect",
         "Protect virtual host NAME from deletion, or with --off end the protection.\n\n"
         "For example: penstock vhosts protect production",
-        (Field("name"), Field("off", "permit its deletion again", bool, False)),
+        (Field("name", names="vhosts"), Field("off", "permit its deletion again", bool, False)),
         lambda given, answer: [
             f"vhost {given['name']} {'may be deleted again' if given['off'] else 'is protected from deletion'}"
         ],
@@ -342,14 +344,16 @@ OF_CONNECTIONS: Final = (
         "Set rates of connection NAME, at once and until it closes: its number, its name in the log, or its client's "
         "connection_name.\n\nFor all connections of a user, `penstock users set USER --each-connection`. For example: "
         "penstock connections set con:2 rate-messages=100",
-        (_CONNECTION, Field("settings", metavar="NAME=VALUE...", many=True)), _of_connection, _connection_setting,
+        (_CONNECTION, Field("settings", metavar="NAME=VALUE...", many=True, names="settings of connection")),
+        _of_connection, _connection_setting,
         where=BROKER,
     ),
     Command(
         "connections unset", "connection.unset",
         "Remove settings of connection NAME that `penstock connections set` has made: the named settings, or all.\n\n"
         "For example: penstock connections unset con:2",
-        (_CONNECTION, Field("names", metavar="[NAME...]", many=True, required=False)),
+        (_CONNECTION,
+         Field("names", metavar="[NAME...]", many=True, required=False, names="names of settings of connection")),
         _of_connection, _connection_unsetting,
         absent=Absent("nothing is set for connection {connection}",
                       lambda given: {"connection": given["connection"], "existed": False}),
@@ -361,7 +365,7 @@ OF_CONNECTIONS: Final = (
 def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
     """Return the commands that set and unset settings of a noun."""
     scope = row.scope
-    pattern = () if scope == "broker" else (Field("pattern"),)
+    pattern = () if scope == "broker" else (Field("pattern", names=row.names),)
     where = "of the broker" if scope == "broker" else "for all names that match PATTERN"
     setting, shown = EXAMPLES.get(scope, "rate-messages=100"), f" {row.example}" if row.example else ""
     each = OF_EACH if scope == "user" else (IN_ALL,) if scope in PLACED else ()
@@ -374,7 +378,9 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
                "most specific pattern wins. ")
             + "The exit code is 1 if a stronger source hides a setting. For example: "
             + f"penstock {noun} set{shown} {setting}",
-            (*pattern, *each, Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker"),
+            (*pattern, *each,
+             Field("settings", metavar="NAME=VALUE...", many=True, required=scope == "broker",
+                   names=f"settings of {scope}"),
              Field("override", "Be stronger than arguments of queues, and than all policies.", bool)),
             _changed, _setting, {"scope": scope}, where=BROKER,
         ),
@@ -383,7 +389,8 @@ def _settings_of(noun: str, row: Noun) -> tuple[Command, ...]:
             f"Remove settings of {'the broker' if scope == 'broker' else 'PATTERN'} that `penstock {noun} set` has "
             "made: the named settings, or all.\n\n"
             f"For example: penstock {noun} unset{shown}",
-            (*pattern, *each, Field("names", metavar="[NAME...]", many=True, required=False)),
+            (*pattern, *each,
+             Field("names", metavar="[NAME...]", many=True, required=False, names=f"names of settings of {scope}")),
             _changed, _unsetting, {"scope": scope},
             absent=Absent(of, lambda given: {"scope": scope, "pattern": given.get("pattern", ""), "existed": False}),
             where=BROKER,
@@ -447,7 +454,8 @@ def _policies(noun: str, operator: tuple[Field, ...], fixed: Mapping[str, object
             f"{noun} set lost '^orders\\.' alternate-exchange=lost, or penstock {noun} set short '^celery' "
             '\'{"max-length": 1000}\'',
             (Field("name"), Field("pattern"),
-             Field("definition", metavar="DEFINITION | KEY=VALUE...", many=True, read=definition),
+             Field("definition", metavar="DEFINITION | KEY=VALUE...", many=True, read=definition,
+                   names="settings of queue"),
              Field("priority", "Of several that match, the highest applies.", int, default=0),
              Field("apply-to", "Apply the policy only to these kinds.", choices=APPLY_TO), *operator),
             _policy_set, fixed=fixed,
@@ -547,7 +555,7 @@ USERS: Final = (
         "users tags", "user.tags",
         "Replace the tags of user NAME by TAGS; without TAGS remove all.\n\n"
         "For example: penstock users tags anna monitoring policymaker",
-        (Field("name", names="users"), Field("tags", many=True, required=False, read=list)),
+        (Field("name", names="users"), Field("tags", many=True, required=False, read=list, names="tags")),
         _tagged, remarks=unknown_tags, where=BROKER,
     ),
     Command(
@@ -562,7 +570,8 @@ USERS: Final = (
         "Permit USER the names that CONFIGURE WRITE READ match in the virtual host of --url; '.*' is all, '' none.\n\n"
         "For example: penstock permissions set anna '^anna-' '.*' '.*'",
         (Field("user", names="users"), Field("expressions", many=True),
-         Field("topic", "Set a topic permission for this exchange: WRITE READ.", metavar="EXCHANGE")),
+         Field("topic", "Set a topic permission for this exchange: WRITE READ.", metavar="EXCHANGE",
+               names="exchanges")),
         _permitted, _permitting,
     ),
     Command(
@@ -570,7 +579,7 @@ USERS: Final = (
         "Remove the permissions of USER in the virtual host of --url, and close the user's connections there.\n\n"
         "For example: penstock permissions delete anna --url amqp://127.0.0.1/staging",
         (Field("user", names="users"),
-         Field("topic", "Delete the topic permission for this exchange.", metavar="EXCHANGE")),
+         Field("topic", "Delete the topic permission for this exchange.", metavar="EXCHANGE", names="exchanges")),
         _forbidden, _forbidding,
         absent=Absent("user {user} has no permission in this virtual host",
                       lambda given: {"user": given["user"], "existed": False}),
@@ -579,7 +588,8 @@ USERS: Final = (
         "limits set", "limit.set",
         "Set limits: max-connections and max-channels of a user, max-connections and max-queues of a vhost.\n\n"
         "For example: penstock limits set user anna max-connections=10",
-        (*_LIMITED, Field("limits", metavar="LIMIT=NUMBER...", many=True, read=limit_numbers)), _limited, _limiting,
+        (*_LIMITED, Field("limits", metavar="LIMIT=NUMBER...", many=True, read=limit_numbers, names="limits")),
+        _limited, _limiting,
         where=BROKER,
     ),
     Command(
@@ -644,7 +654,7 @@ OTHERS: Final = (
         "sinks assign", "sink.assign",
         "Let USER continue QUERY: the id of a stream, or its txnAppId. It belonged to the user that began it.\n\n"
         "Tasks of the previous user can publish no more rows. For example: penstock sinks assign nightly-bills etl2",
-        (Field("query"), Field("user", names="users")),
+        (Field("query", names="sinks"), Field("user", names="users")),
         lambda given, answer: [f"query {given['query']} belongs to user {given['user']} now, at "
                                f"{counted(answer['targets'], 'target')}"],
     ),

@@ -27,6 +27,7 @@ from penstock.management.control_api import SLOWED_SHOWN, STATUS_MOST
 from penstock.management.effective_settings import matches_sentences
 from penstock.management.operation import JOINED, Answer, Answered, Asked, Join
 from penstock.management.unlisted_memory import HOLDERS_SHOWN, SAID_FROM, held_sentence
+from penstock.operations.near_names import NEAR_MOST
 from penstock.settings.placed import SEPARATORS, place
 from penstock.settings.table import SCOPES
 from penstock.texts import worded
@@ -218,10 +219,14 @@ def _found(asked: Asked, answers: list[Answered]) -> Answer:
     searched = {noun: (max if noun == "user" else sum)([each[noun] for each in counts if noun in each])
                 for noun in counts[0]}  # fmt: skip
     found: list[object] = []
+    near: list[object] = []
+    around = _distinct(_rows_at(rows, "near")) if "near" in rows[0] else []
     for noun in searched:
         its = [row for row in every if isinstance(row, dict) and row["noun"] == noun]
         found += sorted(its, key=lambda row: not str(row["matched"]).lower().startswith(text))[:FOUND_MOST]
-    return {"found": found, "searched": searched}
+        close = [row for row in around if isinstance(row, dict) and row["noun"] == noun and not its]
+        near += sorted(close, key=lambda row: -_number_at(row, "nearness"))[:NEAR_MOST]
+    return {"found": found, "searched": searched, **({"near": near} if "near" in rows[0] else {})}
 
 
 FOUND: Final[Join] = Join(_same, _found)

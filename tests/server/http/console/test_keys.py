@@ -46,9 +46,7 @@ def test_g_and_a_letter_go_to_pages(process: BrokerProcess, page: Page) -> None:
         page.get_by_role("heading", name=heading, exact=True, level=1).wait_for()
 
 
-def test_j_and_k_move_between_rows_and_enter_opens_one(
-    process: BrokerProcess, page: Page, queues: list[str]
-) -> None:
+def test_j_and_k_move_between_rows_and_enter_opens_one(process: BrokerProcess, page: Page, queues: list[str]) -> None:
     visit(process, page, "queues")
     page.get_by_label("Filter by name").fill(" key")
     rows = page.locator("main tr[data-href]")

@@ -19,21 +19,25 @@ NARROW = 390
 PASSWORD = "a long password"
 PAGES = {
     "flow": "closed",
-    "overview": "Disk free",
+    "overview": "Open files",
     "queues": "closed",
     f"queues/%2F/{quote(LONG)}": "Gate closed",
     f"queues/%2F/{quote(HTML, safe='')}": "Gate closed",
     f"queues/%2F/{quote(HTML, safe='')}/limits": "hold-deadline",
-    "exchanges": "amq.topic",
-    f"exchanges/%2F/{'e' * 255}": "Leading from here",
-    "connections": "page 1 of 1",
-    "channels": "page 1 of 1",
-    "cursors": "page 1 of 1",
+    "exchanges": "1–",
+    f"exchanges/%2F/{'e' * 255}": "Leads to",
+    "connections": "No client is connected.",
+    "channels": "No client has a channel",
+    "consumers": "Nobody consumes",
+    "cursors": "No cursor keeps messages.",
     "users": "guest",
-    "limits": "None.",
-    "policies": "None.",
+    "users/guest": "Open now",
+    "vhosts": "1–1 of 1",
+    "vhosts/%2F": "Type of new queues",
+    "limits": "No user has a limit.",
+    "policies": "No policy is set.",
     "settings": "hold-deadline",
-    "definitions": "Download",
+    "definitions": "Export…",
 }
 """Pages, and what they have when they are loaded."""
 
@@ -74,30 +78,15 @@ def test_head_is_one_row_at_every_width(browser: Browser, process: BrokerProcess
 
 def test_charts_show_a_minute_at_least_and_hours_of_a_day(process: BrokerProcess, page: Page) -> None:
     page.goto(f"{process.http}/#/overview")
-    page.locator(".uplot").first.wait_for()
-    page.wait_for_function("document.querySelectorAll('.uplot').length === 2")
+    page.locator("main .chart svg").wait_for()
     assert page.evaluate("import('/static/format.js').then((all) => all.clock(86399.5, 3600).length)") == 5
     assert page.evaluate("import('/static/format.js').then((all) => all.clock(86399.5, 1).length)") == 8
-
-
-def test_list_of_users_shows_which_have_a_password(process: BrokerProcess, web: Web, page: Page) -> None:
-    without = some_name("without")
-    web.do("PUT", f"/users/{without}", {"password_hash": "", "tags": ""}, status=201)
-    page.goto(f"{process.http}/#/users")
-    page.reload()
-    people = page.get_by_role("table", name="Users", exact=True).get_by_role("row")
-    assert people.filter(has_text="guest").get_by_role("cell").nth(3).inner_text() == "set"
-    assert people.filter(has_text=without).get_by_role("cell").nth(3).inner_text() == "none"
-    web.do("DELETE", f"/users/{without}")
 
 
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("users", "Users are shown to administrators."),
-        ("definitions", "Definitions are for administrators."),
-        ("policies", "Policies are set with the tag policymaker."),
-        ("settings", "Settings are changed with the tag policymaker."),
+        ("definitions", "Definitions need the tag administrator."),
     ],
 )
 def test_forms_are_hidden_from_users_without_the_tag(
@@ -110,7 +99,4 @@ def test_forms_are_hidden_from_users_without_the_tag(
         page.get_by_text(said).wait_for()
         assert page.locator("main fieldset, main button.danger").count() == 0
         assert page.locator(".notice").count() == 0
-        page.goto(f"{process.http}/#/overview")
-        page.get_by_text("Your consumers", exact=True).wait_for()
-        assert page.locator(".uplot").count() == 0
     web.do("DELETE", f"/users/{name}")

@@ -38,6 +38,13 @@ def choose(page: Page, *positions: int) -> None:
         page.get_by_label(f"Select message {position}", exact=True).check()
 
 
+def ended(page: Page, said: str) -> None:
+    """Wait for the end of a job, and close its line."""
+    line = page.locator("#jobs .job.ended", has_text=said)
+    line.wait_for()
+    line.get_by_role("button").click()
+
+
 def letters(web: Web, count: int, **arguments: object) -> tuple[str, str]:
     """Declare a queue with so many dead letters, and the queue in which they died; return both names."""
     dead, work = some_name("dead"), some_name("work")
@@ -96,14 +103,14 @@ def test_chosen_letters_are_redriven_after_a_preview(process: BrokerProcess, web
     dialog.get_by_label("At most, per second").fill("1,000")
     dialog.get_by_label("x-death").select_option("forget")
     dialog.get_by_role("button", name="Redrive 2").click()
-    page.get_by_text("Redrive done. 2 redriven.").wait_for()
+    ended(page, "2 redriven")
     page.get_by_role("button", name="Redrive all 1…").wait_for()
     found = web.get(f"/penstock/queues/%2F/{work}/messages")["messages"]
     assert [json.loads(row["payload"])["id"] for row in found] == [1, 3]
     assert [sorted(row["properties"]["headers"]) for row in found] == [["big", "trace", "x-redrive-count"]] * 2
     page.get_by_role("button", name="Redrive all 1…").click()
     page.get_by_role("dialog").get_by_role("button", name="Redrive 1").click()
-    page.get_by_text("Redrive done. 1 redriven.").wait_for()
+    ended(page, "1 redriven")
     page.get_by_text("The queue has no message.").wait_for()
     assert web.queue(work)["messages"] == 3
 
@@ -139,10 +146,9 @@ def test_full_target_holds_a_copy_which_a_person_stops(process: BrokerProcess, w
     dialog.get_by_label("At most, per second").focus()
     dialog.get_by_text("open; 0 messages").wait_for()
     dialog.get_by_role("button", name="Copy 3").click()
-    page.get_by_text(f"Held: its next message waits: queue '{target}'").wait_for()
-    page.get_by_text("1 of 3 messages").first.wait_for()
-    page.get_by_role("button", name="Stop job").click()
-    page.get_by_text("Copy cancelled.").wait_for()
+    page.locator("#jobs").get_by_text(f"its next message waits: queue '{target}'").wait_for()
+    page.get_by_role("button", name="Cancel job").click()
+    ended(page, "1 of 3 messages are copied")
     assert web.queue(source)["messages"] == 3
 
 
@@ -158,14 +164,14 @@ def test_messages_are_moved_to_a_queue_and_to_an_exchange(process: BrokerProcess
     page.get_by_role("button", name="Move to…").click()
     page.get_by_role("dialog").get_by_label("Target queue").fill(target)
     page.get_by_role("dialog").get_by_role("button", name="Move 1").click()
-    page.get_by_text("Move done. 1 moved.").wait_for()
+    ended(page, "1 moved")
     page.get_by_role("button", name="More", exact=True).click()
     page.get_by_role("button", name="Move all…").click()
     dialog = page.get_by_role("dialog", name="Move 2 messages")
     dialog.get_by_role("button", name="To an exchange").click()
     dialog.get_by_label("Routing key").fill(target)
     dialog.get_by_role("button", name="Move 2").click()
-    page.get_by_text("Move done. 2 moved.").wait_for()
+    ended(page, "2 moved")
     assert [row["payload"] for row in web.take(target)] == ["1", "0", "2"]
 
 
@@ -218,7 +224,7 @@ def test_pages_go_by_position_and_a_choice_holds_over_them(process: BrokerProces
     page.get_by_text("3 selected").wait_for()
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("dialog", name="Delete 3 messages?").get_by_role("button", name="Delete 3").click()
-    page.get_by_text("Deletion done. 3 deleted.").wait_for()
+    ended(page, "3 deleted")
     assert web.queue(queue)["messages"] == 117
     page.get_by_role("button", name="Previous").click()
     page.get_by_text("1–50 of 117").wait_for()
@@ -337,7 +343,7 @@ def test_stream_shows_offsets_and_its_messages_are_copied(browser: Browser, tmp_
             page.get_by_text("A stream keeps its messages, so they are copied.").wait_for()
             page.get_by_role("dialog").get_by_label("Target queue").fill("copies")
             page.get_by_role("dialog").get_by_role("button", name="Copy 2").click()
-            page.get_by_text("Copy done. 2 copied.").wait_for()
+            ended(page, "2 copied")
             assert [row["payload"] for row in web.take("copies")] == ["0", "2"]
 
 
@@ -397,7 +403,7 @@ def test_phone_has_the_message_as_a_sheet_and_one_button(browser: Browser, proce
         bar.get_by_role("button", name="More for the selected").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete…").click()
         page.get_by_role("button", name="Delete 1").click()
-        page.get_by_text("Deletion done. 1 deleted.").wait_for()
+        ended(page, "1 deleted")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
@@ -462,3 +468,38 @@ def test_header_without_a_word_in_json_is_shown_as_people_write_it(
         ("when", "2026-01-01"),
     ):
         assert facts.filter(has_text=name).locator("+ dd").inner_text().startswith(shown)
+
+
+@pytest.mark.slow
+def test_keys_choose_messages_and_open_a_redrive(process: BrokerProcess, web: Web, page: Page) -> None:
+    dead, _ = letters(web, 3)
+    rows = browse(process, page, dead)
+    rows.nth(2).wait_for()
+    for key in "jjxkx":
+        page.keyboard.press(key)
+    page.get_by_text("2 selected").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.get_by_role("complementary").get_by_text("Message 2").wait_for()
+    assert rows.nth(1).evaluate("(row) => row === document.activeElement")
+    page.keyboard.press("r")
+    page.get_by_role("dialog", name="Redrive 2 messages").get_by_role("row").nth(1).wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    page.keyboard.press("Escape")
+    page.get_by_text("2 selected").wait_for(state="hidden")
+
+
+@pytest.mark.slow
+def test_user_without_the_right_to_read_is_told_so(browser: Browser, process: BrokerProcess, web: Web) -> None:
+    queue, user = some_name("secret"), some_name("seer")
+    web.declare(queue)
+    web.publish(queue, "a secret")
+    web.do("PUT", f"/users/{user}", {"password": "a long password", "tags": "management"}, status=201)
+    web.do("PUT", f"/permissions/%2F/{user}", {"configure": ".*", "write": ".*", "read": ""}, status=201)
+    with console(browser, process.http, user=user, password="a long password") as page:
+        visit(process, page, f"queues/%2F/{queue}/messages")
+        page.get_by_role("alert").get_by_text(f"refused for user '{user}'").wait_for()
+        assert page.get_by_role("table").count() == 0
+        assert "a secret" not in page.content()
+    web.do("DELETE", f"/users/{user}")

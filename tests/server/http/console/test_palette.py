@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def find(page: Page, text: str) -> Locator:
     """Open the palette, and type a text; return the list."""
+    page.get_by_role("button", name="Find or do").wait_for()
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Find or do").fill(text)
     return page.get_by_role("listbox", name="Found")
@@ -39,7 +40,9 @@ def test_palette_opens_a_queue_whose_name_has_the_text(process: BrokerProcess, w
     web.do("DELETE", f"/queues/%2F/{quote(name)}")
 
 
-def test_palette_shows_names_as_text_and_says_how_many_it_searched(process: BrokerProcess, web: Web, page: Page) -> None:
+def test_palette_shows_names_as_text_and_says_how_many_it_searched(
+    process: BrokerProcess, web: Web, page: Page
+) -> None:
     web.declare(HTML)
     visit(process, page, "overview")
     find(page, "<IMG").get_by_role("option", name=HTML).wait_for()
@@ -81,8 +84,7 @@ def test_palette_begins_with_blocked_queues_and_their_clients(
     web.declare(name)
     web.do("POST", "/penstock/block", {"queue": name, "reason": "a test"}, status=200)
     with console(browser, process.http) as page:
-        page.get_by_role("status").first.wait_for(state="attached")
-        page.wait_for_function("document.getElementById('node').textContent !== 'Penstock'")
+        page.get_by_role("main").get_by_text(name).first.wait_for()
         page.get_by_role("button", name="Find or do").click()
         option = page.get_by_role("option", name=re.compile(rf"{name}\s*held by the operator"))
         option.wait_for()

@@ -30,6 +30,10 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
 GATED = {"capacity-messages": 10, "stop-messages": 3, "resume-messages": 1}
 
 
+NAME = "- it's"
+"""Name that a shell would read as an option and the beginning of a text."""
+
+
 def path(queue: str, part: str = "") -> str:
     return f"queues/%2F/{quote(queue, safe='')}{part}"
 
@@ -104,6 +108,29 @@ def test_queue_that_nobody_reads_says_so_in_amber(process: BrokerProcess, web: W
     reason(page).get_by_text("Nobody reads here. 1 message waits").wait_for()
     assert "amber" in (reason(page).get_attribute("class") or "").split()
     page.get_by_text(f"penstock consume {queue}").wait_for()
+
+
+def test_command_that_reads_a_queue_quotes_its_names(process: BrokerProcess, web: Web, page: Page) -> None:
+    web.do("PUT", "/vhosts/a%20b", {}, status=201)
+    web.do("PUT", f"/queues/a%20b/{quote(NAME)}", {}, status=201)
+    visit(process, page, f"queues/a%20b/{quote(NAME)}")
+    page.get_by_text("penstock consume --vhost='a b' -- '- it'\\''s'", exact=True).wait_for()
+    web.do("DELETE", "/vhosts/a%20b")
+
+
+def test_queue_with_dead_letters_opens_with_its_messages(process: BrokerProcess, web: Web, page: Page) -> None:
+    dead, source = some_name("dead"), some_name("source")
+    web.declare(dead)
+    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead, "x-max-length": 1}
+    web.declare(source, **letters)
+    for _ in range(3):
+        web.publish(source)
+    page.goto(f"{process.http}/#/{path(dead)}")
+    parts = page.get_by_role("navigation", name="Parts of the queue")
+    parts.locator("[aria-current]", has_text="Messages").wait_for()
+    parts.get_by_role("link", name="State").click()
+    reason(page).get_by_text("These are dead letters.").wait_for()
+    reason(page).get_by_role("link", name="See the dead letters").wait_for()
 
 
 @pytest.mark.slow

@@ -66,6 +66,15 @@ def test_queues_are_in_groups_with_their_states_in_words(process: BrokerProcess,
     page.get_by_text("5 in 2 virtual hosts, 9 messages").wait_for()
 
 
+def test_queue_held_with_its_virtual_host_says_which(process: BrokerProcess, web: Web, page: Page) -> None:
+    web.do("POST", "/penstock/block", {"vhost": "tenants", "reason": "unpaid"}, status=200)
+    visit(process, page, "queues")
+    held = row(page, "idle.jobs")
+    held.get_by_text("with virtual host tenants").wait_for()
+    assert held.get_by_title("unpaid").count() == 1
+    web.do("POST", "/penstock/unblock", {"vhost": "tenants"}, status=200)
+
+
 @pytest.mark.parametrize(
     ("chip", "shown"),
     [
@@ -97,6 +106,9 @@ def test_filter_that_finds_nothing_names_how_many_were_searched(process: BrokerP
     row(page, "left").wait_for()
     page.get_by_label("Filter by name").fill("ordres")
     page.get_by_text("Nothing has “ordres” in its name; 5 were searched.").wait_for()
+    page.get_by_label("Filter by name").fill("lfet")
+    page.get_by_text(re.compile("left( and .*)? (is|are) near")).wait_for()
+    page.get_by_role("link", name="left").wait_for()
     page.get_by_role("button", name="Clear the filter").click()
     row(page, "left").wait_for()
     assert page.get_by_label("Filter by name").input_value() == ""
@@ -108,7 +120,7 @@ def test_chosen_columns_are_kept_for_the_next_visit(process: BrokerProcess, page
     page.get_by_role("button", name="Columns").click()
     page.get_by_label("Type", exact=True).check()
     page.get_by_label("Bytes", exact=True).uncheck()
-    page.get_by_role("button", name="Close").click()
+    page.get_by_role("dialog").get_by_text("Close", exact=True).click()
     visit(process, page, "queues")
     row(page, "left").get_by_role("cell", name="classic").wait_for()
     heads = listed(page).get_by_role("columnheader").all_inner_texts()
@@ -121,9 +133,9 @@ def test_rows_and_the_focus_stay_over_an_update(process: BrokerProcess, web: Web
     row(page, "left").wait_for()
     row(page, "left").evaluate("row => { row.dataset.kept = 'yes'; row.focus(); }")
     before = web.queue("idle")["messages"]
-    with page.expect_response(lambda answer: "/api/queues?" in answer.url):
-        web.publish("idle")
-    row(page, "idle").get_by_role("cell", name=str(before + 1), exact=True).first.wait_for()
+    web.publish("idle")
+    shown = row(page, "idle").get_by_role("cell", name=str(before + 1), exact=True).first
+    shown.wait_for(timeout=60_000)  # A list that answers slowly is asked for less often.
     assert page.evaluate("document.activeElement.dataset.kept") == "yes"
     web.do("DELETE", "/queues/%2F/idle/contents")
 

@@ -30,7 +30,8 @@ export function placeOf(alarm) {
   if (noun === "queue" && vhost && name) return ["See the queue", `#${path`/queues/${vhost}/${name}`}`];
   if (noun === "exchange" && vhost && name) return ["See the exchange", `#${path`/exchanges/${vhost}/${name.split("/")[0]}`}`];
   if (noun === "cursor") return ["See cursors", "#/cursors"];
-  if (noun === "user" || noun === "vhost") return ["See limits", "#/limits"];
+  if (noun === "user" && name) return ["See the user", `#${path`/users/${name}`}`];
+  if (noun === "vhost" && name) return ["See the virtual host", `#${path`/vhosts/${name}`}`];
   if (noun === "connection") return ["See connections", "#/connections"];
   return alarm.kind === "held" || alarm.kind === "gate" ? ["See the flow", "#/flow"] : ["See resources", "#/overview"];
 }
@@ -122,7 +123,7 @@ class AlarmList {
 }
 
 // Commands of an advice, which stand in backticks.
-function coded(text) {
+export function coded(text) {
   return tie(text).split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
 }
 

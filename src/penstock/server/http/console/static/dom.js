@@ -1,5 +1,9 @@
-// Elements from names, attributes and children. Every text becomes a text node: no markup is ever parsed.
+// Elements from names, attributes and children. Every text becomes a text node: no markup is ever parsed. In sentences a
+// number and its unit do not part; names, which stand in these elements, are left as they are.
 
+import { tie } from "./format.js";
+
+const NAMES = new Set(["a", "b", "h1", "code", "pre", "kbd", "option", "textarea", "title"]);
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(element, attributes, children) {
@@ -10,25 +14,29 @@ function fill(element, attributes, children) {
     else if (name === "checked") element.checked = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...nodes(element, children));
   return element;
 }
 
+// Children without those that are nothing.
+function nodes(element, children) {
+  const isName = NAMES.has(element.localName) || element.classList.contains("mono");
+  return children.flat(4).filter((child) => child !== null && child !== undefined && child !== false).map((child) => {
+    if (child instanceof Node) return child;
+    return isName ? String(child) : tie(String(child));
+  });
+}
+
 export function h(name, attributes, ...children) {
-  return fill(document.createElement(name), attributes, children.map(asNode));
+  return fill(document.createElement(name), attributes, children);
 }
 
 export function s(name, attributes, ...children) {
-  return fill(document.createElementNS(SVG, name), attributes, children.map(asNode));
-}
-
-function asNode(child) {
-  if (Array.isArray(child)) return child.map(asNode);
-  return typeof child === "number" ? String(child) : child;
+  return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
 export function replace(element, ...children) {
-  element.replaceChildren(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(...nodes(element, children));
 }
 
 // Replace what may have the focus: the link or button at the same place has it then.
@@ -42,8 +50,7 @@ export function refill(element, ...children) {
 // Change only what differs, down to single texts: what is as before stays, with its focus. Links, buttons and fields are
 // replaced whole where they differ, so those with equal markup must do the same.
 export function renew(element, ...children) {
-  const wanted = children.flat(3).filter((child) => child !== null && child !== undefined && child !== false);
-  match(element, wanted.map((child) => (child instanceof Node ? child : document.createTextNode(String(child)))));
+  match(element, nodes(element, children).map((child) => (child instanceof Node ? child : document.createTextNode(child))));
 }
 
 function match(parent, wanted) {
@@ -108,5 +115,4 @@ export function mend(control) {
 }
 
 // Until their last user imports them from their parts.
-export { confirm } from "./parts/dialogs.js";
 export { attempt, notice } from "./parts/notices.js";

@@ -62,7 +62,7 @@ function isField(element) {
 
 // The next or the former row that opens something.
 function step(by) {
-  const rows = [...document.querySelectorAll("main tr[data-href]")].filter((row) => row.checkVisibility());
+  const rows = [...document.querySelectorAll("main tr[tabindex]")].filter((row) => row.checkVisibility());
   if (!rows.length) return false;
   const at = rows.indexOf(document.activeElement.closest("tr"));
   const row = rows[at < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))];
@@ -86,7 +86,7 @@ function press(control) {
 export function showKeys() {
   const line = (keys, text) => h("div", {}, h("dt", {}, keys.map((key, at) => [at ? " " : null, h("kbd", {}, key)])), h("dd", {}, text));
   dialog("Keys", [
-    h("dl", { class: "keylist" },
+    h("dl", { class: "shortcuts" },
       line(["/"], "find or do"), line(["Ctrl", "K"], "the same, also in a field"),
       Object.entries(GOES).map(([key, [, title]]) => line(["g", key], title)),
       line(["j"], "next row"), line(["k"], "row before"), line(["Enter"], "open the row"), line(["x"], "select the row"),

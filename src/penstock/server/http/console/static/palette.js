@@ -2,18 +2,19 @@
 
 import { get, may, path } from "./api.js";
 import { h, replace } from "./dom.js";
-import { about, count, plural } from "./format.js";
+import { about, plural } from "./format.js";
 import { PAGES } from "./head.js";
 import { icon } from "./icons.js";
 import { showKeys } from "./keys.js";
 import { live } from "./live.js";
+import { addressOf } from "./parts/cells.js";
 import { shown } from "./parts/dialogs.js";
 
 const WAIT_MS = 120;
 const BLOCKED_MOST = 5;
 const KINDS = { queue: "Queues", connection: "Clients", exchange: "Exchanges", cursor: "Cursors", user: "Users", vhost: "Virtual hosts" };
 const KEYS = { flow: "g f", overview: "g o", queues: "g q", exchanges: "g e", connections: "g c", definitions: "g d" };
-const FULL = { users: "Users", limits: "Limits" };
+const IN_VHOSTS = new Set(["queue", "exchange", "cursor"]);
 
 // `act` has go(address, action), theme and leave.
 export function openPalette(user, act) {
@@ -72,7 +73,7 @@ class Palette {
 
   // Pages and actions that have the text.
   fixed(text) {
-    const pages = PAGES.map(([key, title]) => ({ kind: "Pages", name: FULL[key] ?? title, more: KEYS[key] ?? "", do: () => this.act.go(`#/${key}`) }));
+    const pages = PAGES.map(([key, title]) => ({ kind: "Pages", name: title, more: KEYS[key] ?? "", do: () => this.act.go(`#/${key}`) }));
     return [...pages, ...this.actions()].filter((each) => each.name.toLowerCase().includes(text) || (text && each.kind === "Do" && (each.also ?? "").includes(text)));
   }
 
@@ -182,14 +183,10 @@ function blocked() {
 }
 
 function choiceOf({ noun, vhost, name, matched }) {
-  const addresses = {
-    queue: () => `#${path`/queues/${vhost}/${name}`}`, exchange: () => `#${path`/exchanges/${vhost}/${name}`}`, connection: () => `#${path`/connections/${name}`}`,
-    cursor: () => `#${path`/cursors/${vhost}/${name}`}`, user: () => "#/users", vhost: () => "#/limits",
-  };
   const state = noun === "queue" ? stateOf(vhost, name) : null;
   const waits = noun === "connection" ? blockedFor((each) => each.name.includes(`@${name.split(" ")[0]}/`)) : 0;
   return {
     kind: KINDS[noun], name: matched, vhost, found: true, also: matched === name ? null : name, more: state?.text ?? (waits ? `blocked ${about(waits)}` : ""),
-    red: state?.tone === "stop" || waits > 0, do() { location.hash = addresses[noun](); },
+    red: state?.tone === "stop" || waits > 0, do() { location.hash = IN_VHOSTS.has(noun) ? addressOf[noun](vhost, name) : addressOf[noun](name); },
   };
 }

@@ -27,7 +27,7 @@ class CursorPage {
     this.end = h("div", {});
     this.head = h("div", {}, this.title([]));
     replace(main, this.head, this.failed, this.body, this.end);
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => get(this.at), show: (found) => this.show(found), gone: () => this.isGone() });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.body, load: () => get(this.at), show: (found) => this.show(found), gone: () => this.isGone() });
     this.polled.load();
   }
 

@@ -6,12 +6,12 @@ import { bytes, count, plural, seconds, sentence } from "../format.js";
 import { icon } from "../icons.js";
 import { object, parts } from "../json.js";
 import { form } from "../parts/dialogs.js";
+import { start } from "../parts/jobs.js";
 import { Chips, reason, title } from "../parts/page.js";
 import { brokenAt, only, origin } from "./definitions/file.js";
 import { save } from "./queue/source.js";
 
 const ROWS = 200;
-const EVERY_MS = 500;
 const VERDICTS = [["refused", "Refused", "red"], ["without effect", "Without effect", "amber"], ["changed", "Changed", ""], ["created", "Created", ""], ["as it is", "As it is", ""]];
 const TONES = { refused: "red", skipped: "red", "without effect": "amber", created: "good" };
 const KINDS = { vhosts: "virtual host", topic_permissions: "topic permission", global_parameters: "global parameter", policies: "policy", operator_policies: "operator policy" };
@@ -134,32 +134,14 @@ class DefinitionsPage {
   }
 
   async import(options) {
-    const begun = await attempt(() => call("POST", this.address({ job: true, ...options }), this.text));
-    if (!begun) return;
-    let job = begun;
-    while (!this.left && job.ended_at === null) {
-      this.showProgress(job);
-      await new Promise((done) => setTimeout(done, EVERY_MS));
-      job = await get(path`/penstock/jobs/${job.id}`).catch(() => job);
-    }
-    if (!this.left) this.ended(job, Boolean(options.skip_refused));
-  }
-
-  showProgress(job) {
-    const stop = () => attempt(() => call("DELETE", path`/penstock/jobs/${job.id}`));
-    const text = `${count(job.done)}${job.all === null ? "" : ` of ${plural(job.all, job.unit === "entries" ? "entry" : "unit", "entries")}`}${job.phase ? `, ${job.phase}` : ""}${job.reason ? `: ${job.reason}` : ""}`;
-    const shown = this.verdict.querySelector(".task");
-    if (shown) {
-      Object.assign(shown.querySelector("progress"), { max: job.all ?? 1, value: job.all ? job.done : 0 });
-      replace(shown.querySelector(".far"), text);
-    } else {
-      replace(this.verdict, h("section", { class: "task", "aria-label": "Import" }, h("progress", { max: job.all ?? 1, value: job.all ? job.done : null, "aria-label": "Import" }), h("p", {}, h("b", {}, "Import "), h("span", { class: "far" }, text)), button("Stop", stop, { class: "small" })));
-    }
+    const begun = () => replace(this.verdict, h("p", { class: "quiet", role: "status" }, "The import runs. Its line below the head has the progress, and Cancel."));
+    const job = await attempt(() => start(this.address(options), this.text, begun));
+    if (job && !this.left) this.ended(job, Boolean(options.skip_refused));
   }
 
   ended(job, skipping) {
-    if (job.error) {
-      replace(this.verdict, reason([h("b", {}, job.state === "cancelled" ? "The import was stopped. " : "The import was refused. "), sentence(job.error)], null, [button("Dry run again", () => this.dryRun())]));
+    if (job.error || !job.result) {
+      replace(this.verdict, reason([h("b", {}, job.state === "cancelled" ? "The import was cancelled. " : "The import was refused. "), sentence(job.error ?? job.sentence)], null, [button("Dry run again", () => this.dryRun())]));
       return;
     }
     const { result } = job;
@@ -209,11 +191,11 @@ function lined(text) {
 }
 
 function entries(list) {
-  const heads = [["What happens", "ch"], ["Line", "n ln"], ["Kind", "kd"], ["Name", "nm"], ["Virtual host", "vh2"], ["Why", "rs"]];
+  const heads = [["What happens", "ch"], ["Line", "n ln"], ["Kind", "kd"], ["Name", "what"], ["Virtual host", "vh2"], ["Why", "rs"]];
   const none = () => h("span", { class: "zero" }, "–");
   return h("table", { class: "list dry", "aria-label": "Entries" }, h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))),
     h("tbody", {}, list.map((each) => h("tr", {}, h("td", { class: `ch ${TONES[each.verdict] ?? ""}` }, each.verdict === "skipped" ? "left out" : each.verdict), h("td", { class: "n ln quiet" }, each.line ? count(each.line) : none()), h("td", { class: "kd" }, kindOf(each.kind)),
-      h("td", { class: "nm mono" }, each.name ?? each.subject), h("td", { class: "vh2" }, each.vhost ?? none()), h("td", { class: "rs wrap" }, why(each))))));
+      h("td", { class: "what mono" }, each.name ?? each.subject), h("td", { class: "vh2" }, each.vhost ?? none()), h("td", { class: "rs wrap" }, why(each))))));
 }
 
 function why(each) {

@@ -26,7 +26,7 @@ export class ExchangePage {
     this.end = h("div", {});
     replace(main, this.head, this.failed, this.body, this.end);
     this.showHead(null);
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => this.ask(), show: (found) => this.show(...found), gone: () => this.isGone() });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.body, load: () => this.ask(), show: (found) => this.show(...found), gone: () => this.isGone() });
     this.polled.load();
   }
 
@@ -87,7 +87,7 @@ export class ExchangePage {
     const bind = this.real === "" ? null : button("Bind…", () => this.bind(), { class: "small" });
     const none = this.real === "" ? empty("Every queue is bound to the default exchange by its name.") : empty("No binding leads from here: messages go nowhere.", { command: `penstock bindings declare ${this.real} QUEUE --key KEY` });
     const rows = from.slice(0, SHOWN).map((each) => [this.target(each), this.stateOfTarget(each), keyOf(each), json(each.arguments), each.source === "" ? null
-      : button("Unbind…", () => this.unbind(each), { class: "small ghost", "aria-label": `Unbind ${each.destination}, key ${each.routing_key}…` })]);
+      : button("Unbind…", () => this.unbind(each), { class: "small ghost", "aria-label": `Unbind… ${each.destination}, key ${each.routing_key}` })]);
     return card("Leads to", [table("Bindings from here", [{ title: "To", kind: "name" }, { title: "State", kind: "st" }, { title: "Key", kind: "more" }, { title: "Arguments", kind: "wide" }, { title: "Unbind", bare: true, kind: "n wide" }], rows, none), more(from)], { flush: true, number: from.length, end: bind });
   }
 

@@ -46,6 +46,7 @@ class FlowPage {
   // A broker that is back may have other objects under the names that were chosen.
   reload() {
     this.chosen = this.auto = null;
+    this.model = new Model();
   }
 
   choose(key) {
@@ -65,15 +66,15 @@ class FlowPage {
     this.showHosts(map);
     this.auto = chosenBy(map, model, this.auto);
     const known = this.chosen && has(model, this.chosen), key = known ? this.chosen : this.auto;
-    this.show(map, model, key, known);
+    this.show(map, model, key);
     this.panel.show(model, key, known);
   }
 
-  show(map, model, key, known) {
+  show(map, model, key) {
     if (!model.queues.length && !model.producers.length) { renew(this.place, still(map, model)); return; }
     const wanted = NARROW.matches ? [this.cards.element] : [this.picture.canvas, this.legend ??= legend()];
     if (this.place.firstChild !== wanted[0]) replace(this.place, wanted);
-    if (NARROW.matches) this.cards.draw(model); else this.picture.draw(model, Math.max(this.width - 32, 560), key, known);
+    if (NARROW.matches) this.cards.draw(model); else this.picture.draw(model, Math.max(this.width - 32, 560), key);
   }
 
   showSum(map, model) {

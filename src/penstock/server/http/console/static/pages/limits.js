@@ -23,7 +23,7 @@ export function open(main, names, user) {
   const changes = may(user, "administrator");
   const failed = h("p", { role: "alert" }), body = h("div", {}, skeleton(240));
   const polled = new Polled({
-    every: EVERY_MS, failed, load: () => Promise.all([...LISTS.map(({ of }) => get(KINDS[of].where)), get("/penstock/settings/catalogue").catch(() => ({ start: [] }))]),
+    every: EVERY_MS, failed, body, load: () => Promise.all([...LISTS.map(({ of }) => get(KINDS[of].where)), get("/penstock/settings/catalogue").catch(() => ({ start: [] }))]),
     show: (found) => renew(body, LISTS.map((each, at) => listOf(each, found[at], changes ? () => polled.load() : null)), ofAll(found.at(-1).start)),
   });
   replace(main, title("Limits", { sum: "A limit that is lowered closes nothing: it counts for what is opened next." }), failed, body, changes ? null : readOnly("To set limits", "administrator"));

@@ -1,11 +1,12 @@
 // The overview of the node: alarms in full, six figures, messages and rates over time, and resources against their limits.
 
+import { coded, placeOf, titleOf } from "../alarms.js";
 import { get, may } from "../api.js";
 import { h, renew, replace } from "../dom.js";
-import { about, bytes, count, plural, rateNumber, seconds } from "../format.js";
+import { about, bytes, count, plural, rateNumber, seconds, tie } from "../format.js";
 import { icon } from "../icons.js";
 import { live } from "../live.js";
-import { addressOf, factCard, toned } from "../parts/cells.js";
+import { factCard, toned } from "../parts/cells.js";
 import { Chart } from "../parts/chart.js";
 import { table } from "../parts/list.js";
 import { card, figures, number, segments, skeleton, title } from "../parts/page.js";
@@ -33,7 +34,7 @@ class OverviewPage {
     const spans = segments("Time shown", SPANS, this.past.span, (span) => { this.past.choose(span); this.draw(); });
     replace(main, this.head, this.failed, this.alarms, this.figures,
       h("section", { class: "card chartcard", "aria-label": "Messages and rates" }, h("div", { class: "cardhead" }, h("h2", {}, "Messages and rates"), this.chart.readout, spans), this.chart.place), this.rest);
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => Promise.all([get("/penstock/resources"), get("/penstock/alarms"), get("/overview?columns=rabbitmq_version,cluster_name")]), show: (found) => this.show(...found) });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.rest, load: () => Promise.all([get("/penstock/resources"), get("/penstock/alarms"), get("/overview?columns=rabbitmq_version,cluster_name")]), show: (found) => this.show(...found) });
     this.polled.load();
   }
 
@@ -71,29 +72,21 @@ class OverviewPage {
     renew(this.alarms, alarmList(alarms));
     renew(this.rest,
       h("div", { class: "two" }, resources(node), h("div", {}, listeners(node.listeners), certificates(node.certificates))),
-      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Up", seconds(node.uptime_s)],
+      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Uptime", seconds(node.uptime_s)],
         ["Memory of the process", bytes(node.memory_used)], ["Processors", count(node.processors)], ["Store", storeOf(node.store)]]));
   }
 }
 
-// Each alarm in full: what, how much, when it hurts, since when, what helps, and a link to the object.
+// Each alarm in full: what, how much, when it hurts, since when, what helps, and where to look.
 function alarmList({ alarms, omitted }) {
   if (!alarms.length) return null;
-  return card("Alarms", [alarms.map((each) => h("div", { class: `alarm ${each.tone}` }, icon("warn"), h("div", {},
-    h("p", {}, h("b", {}, kindOf(each)), " ", each.text, "."),
-    h("p", {}, [`Raised ${about(each.for_s)} ago`, each.hurts_in_s ? `hurts in about ${about(each.hurts_in_s)}` : null, each.action].filter(Boolean).join("; "), ". ", linkOf(each))))),
+  return card("Raised alarms", [alarms.map((each) => {
+    const [text, address] = placeOf(each), soon = each.hurts_in_s ? `; it hurts in about ${about(each.hurts_in_s)}` : "";
+    return h("div", { class: `alarm ${each.tone}` }, icon("warn"), h("div", {},
+      h("p", {}, h("b", {}, titleOf(each)), ` ${tie(each.text)}.`),
+      h("p", {}, `Raised ${about(each.for_s)} ago${soon}. What helps: `, coded(each.action), ". ", address === "#/overview" ? null : h("a", { href: address }, text))));
+  }),
   omitted ? h("p", { class: "foot" }, `and ${plural(omitted, "more condition")} without an alarm: too many are raised`) : null], { flush: true, number: alarms.length });
-}
-
-function kindOf(alarm) {
-  const words = alarm.kind.replace(/-/g, " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-function linkOf({ noun, name, vhost }) {
-  if (!name) return null;
-  const address = { queue: addressOf.queue, exchange: addressOf.exchange, cursor: addressOf.cursor }[noun]?.(vhost ?? "/", name) ?? (noun === "vhost" ? addressOf.vhost(name) : null);
-  return address ? h("a", { href: address }, `Open ${name}`) : null;
 }
 
 function resources(node) {
@@ -134,7 +127,7 @@ class OwnPage {
     this.failed = h("p", { role: "alert" });
     this.figures = h("div", {}, skeleton(52));
     replace(main, title("Overview"), this.failed, this.figures, h("p", { class: "quiet note" }, "The node, its resources and its alarms need the tag monitoring."));
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => get("/overview"), show: ({ queue_totals: messages, object_totals: objects }) => renew(this.figures, figures([
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.rest, load: () => get("/overview"), show: ({ queue_totals: messages, object_totals: objects }) => renew(this.figures, figures([
       ["Messages", number(messages.messages)], ["Ready", number(messages.messages_ready)], ["Unacknowledged", number(messages.messages_unacknowledged)], ["Queues", number(objects.queues)],
       ["Your connections", number(objects.connections)], ["Your consumers", number(objects.consumers)]])) });
     this.polled.load();

@@ -1,7 +1,7 @@
 // Policies and operator policies: the lists, and a dialog whose keys are chosen from those that there are.
 
 import { call, get, may, path } from "../api.js";
-import { button, h, notice, renew, replace } from "../dom.js";
+import { attempt, button, h, notice, renew, replace } from "../dom.js";
 import { plural } from "../format.js";
 import { icon } from "../icons.js";
 import { vhostTag } from "../parts/cells.js";
@@ -30,7 +30,7 @@ class PoliciesPage {
     this.sum = h("span", {});
     const changes = may(user, "policymaker");
     replace(main, title("Policies", { sum: this.sum, actions: changes ? [h("button", { type: "button", class: "main", onclick: () => this.edit(KINDS[0], null) }, icon("plus"), "New policy")] : [] }), this.failed, this.body, changes ? null : readOnly("To set policies", "policymaker"));
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => Promise.all([...KINDS.map(({ key }) => get(`/${key}`)), this.keys ?? get("/penstock/policy-keys")]), show: (found) => this.show(found) });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.body, load: () => Promise.all([...KINDS.map(({ key }) => get(`/${key}`)), this.keys ?? get("/penstock/policy-keys")]), show: (found) => this.show(found) });
     this.polled.load();
   }
 
@@ -58,8 +58,9 @@ class PoliciesPage {
     return Object.entries(policy.definition).map(([key, value]) => h("span", { class: "pair" }, h("span", {}, key), h("code", {}, typeof value === "string" ? value : JSON.stringify(value)), this.effects.get(key) === false ? h("span", { class: "amber" }, "no effect here") : null));
   }
 
+  // Before the first answer the keys are asked for alone.
   edit(kind, policy) {
-    policyForm(kind, policy, this.keys, () => this.reload());
+    attempt(async () => policyForm(kind, policy, this.keys ?? await get("/penstock/policy-keys"), () => this.reload()));
   }
 
   clear(kind, each) {

@@ -14,6 +14,7 @@ const HOUR_MS = 60000;
 const MINUTES = 60;
 const GROUPS = [["blocked", "Blocked", "producers wait"], ["unread", "Nobody reads", "messages that nobody takes"], ["moving", "Moving", ""], ["quiet", "Quiet", ""]];
 const CHIPS = [["", "All"], ["blocked", "Blocked", "red"], ["unread", "Nobody reads", "amber"], ["moving", "Moving"], ["dead", "Dead letters"]];
+const SCOPES = { vhost: "virtual host", address: "exchange" };
 const TONES = { stop: "red", warn: "amber" };
 
 export function open(main) {
@@ -31,7 +32,7 @@ export function link(vhost, name) {
 }
 
 export function address(queue) {
-  return `#${path`/queues/${queue.vhost}/${queue.name}`}${queue.penstock?.state?.dead_letters ? "/messages" : ""}`;
+  return `#${path`/queues/${queue.vhost}/${queue.name}`}`;
 }
 
 // The state in words: what stands still in red, what will hurt in amber, those who wait in grey.
@@ -39,6 +40,7 @@ export function stateOf(queue) {
   const { text, tone, held } = queue.penstock.state;
   const [first, ...more] = text.split(" · ");
   const kind = TONES[tone] ?? (first === "open" ? "quiet" : "ink");
+  if (SCOPES[held?.scope]) more.push(`with ${SCOPES[held.scope]} ${held.name}`);
   return h("span", { title: held?.reason || null }, h("span", { class: kind }, first), more.map((each) => h("span", { class: "quiet" }, ` · ${each}`)));
 }
 
@@ -62,7 +64,7 @@ class QueuesPage {
     this.vhosts = [];
     const create = h("button", { type: "button", class: "main", onclick: () => this.create() }, icon("plus"), "New queue");
     this.list = new List({
-      title: "Queues", kind: "queues", sort: "penstock.limit_percent", reverse: true, columns: this.columns(), chips: this.chips.element, end: this.choice,
+      title: "Queues", kind: "queues", noun: "queue", link: (each) => link(each.vhost, each.name), sort: "penstock.limit_percent", reverse: true, columns: this.columns(), chips: this.chips.element, end: this.choice,
       path: () => (this.vhost ? path`/queues/${this.vhost}` : "/queues"),
       query: () => ({ groups: "true", ...(this.chips.chosen ? { state: this.chips.chosen } : {}) }),
       row: (queue) => keyOf(queue), href: address,

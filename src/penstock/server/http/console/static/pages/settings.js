@@ -2,7 +2,7 @@
 // set for patterns.
 
 import { call, get, may } from "../api.js";
-import { button, h, input, notice, renew, replace } from "../dom.js";
+import { attempt, button, h, input, notice, renew, replace } from "../dom.js";
 import { bytes, plural, seconds, valueOf } from "../format.js";
 import { icon } from "../icons.js";
 import { vhostTag } from "../parts/cells.js";
@@ -35,7 +35,7 @@ class SettingsPage {
     const find = input({ type: "search", "aria-label": "Filter by name", placeholder: "Filter by name", oninput: () => { this.text = find.value.trim().toLowerCase(); this.draw(); } });
     replace(main, title("Settings", { sum: this.sum, actions: this.changes ? [h("button", { type: "button", class: "main", onclick: () => this.change() }, "Set…")] : [] }), this.failed,
       h("div", { class: "tools" }, h("label", { class: "find" }, icon("search"), find), this.chips.element), this.body, this.changes ? null : readOnly("To change settings", "policymaker"));
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => this.ask(), show: (found) => this.show(found) });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.body, load: () => this.ask(), show: (found) => this.show(found) });
     this.polled.load();
   }
 
@@ -100,8 +100,12 @@ class SettingsPage {
       empty("No setting at the start is like that.")), { flush: true, number: rows.length, end: this.catalogue.file ? h("span", { class: "quiet" }, this.catalogue.file) : null });
   }
 
+  // Before the first answer the catalogue is asked for alone.
   change(before = {}) {
-    settingForm(this.catalogue.settings, before, this.user, () => this.reload());
+    attempt(async () => {
+      const { settings } = this.catalogue ?? await get("/penstock/settings/catalogue");
+      settingForm(settings, before, this.user, () => this.reload());
+    });
   }
 }
 

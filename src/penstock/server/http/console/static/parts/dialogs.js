@@ -69,16 +69,6 @@ function check(control) {
   else fault(control, control.title || control.validationMessage);
 }
 
-// Ask before something that cannot be undone, with what there is to say about it; the answer is true or false.
-export function confirm(question, word, ...more) {
-  return new Promise((answer) => {
-    let sure = false;
-    const element = dialog(question, more.length ? h("div", { class: "ink" }, more) : null, [
-      button("Cancel", () => element.close(), { autofocus: true }), button(word, () => { sure = true; element.close(); }, { class: "danger" })]);
-    element.addEventListener("close", () => answer(sure));
-  });
-}
-
 // A button that opens further actions: [text, act, kind] each.
 export function menu(content, name, actions) {
   const open = () => dialog(name, h("div", { class: "buttons" }, actions.filter(Boolean).map(([text, act, kind]) =>

@@ -6,7 +6,8 @@ import { about } from "../format.js";
 import { form } from "./dialogs.js";
 import { reason } from "./page.js";
 
-// `what` are the fields of the request: scope and name, and `vhost` of a queue or an exchange. `effect` says who waits.
+// `what` are the fields of the request: scope and name, and `vhost`, which is the scope itself or that of an exchange.
+// `effect` says who waits.
 export function hold(what, name, effect, done) {
   const why = input({ name: "reason", autofocus: true, maxlength: 500 });
   form(`Hold ${name}`, [h("p", {}, effect, " Waiting publishes are refused at their hold deadline."), h("div", { class: "fields" }, field("Reason", why, "shown to all who ask why they wait"))], "Hold", async () => {
@@ -22,8 +23,10 @@ export async function release(what, name, done) {
   done();
 }
 
-const at = (word, { vhost }) => `/penstock/${word}${vhost === undefined || vhost === null ? "" : `?vhost=${encodeURIComponent(vhost)}`}`;
-const fieldsOf = ({ vhost, ...rest }) => rest;
+// A virtual host beside another scope is said in the query.
+const inVhost = ({ vhost, ...rest }) => (Object.keys(rest).length && vhost !== undefined ? `?vhost=${encodeURIComponent(vhost)}` : "");
+const at = (word, what) => `/penstock/${word}${inVhost(what)}`;
+const fieldsOf = ({ vhost, ...rest }) => (Object.keys(rest).length ? rest : { vhost });
 
 // The sentence about what the operator holds: who waits since when, the reason, and Release for those who may.
 export function heldReason(noun, held, buttons) {

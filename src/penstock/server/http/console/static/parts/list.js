@@ -130,9 +130,21 @@ export class List {
     options.after?.(found.items);
   }
 
+  // What is said where nothing is found: how many were searched, and the nearest names where the list has a noun.
   nothing(found) {
+    const near = h("span", {});
+    const { noun } = this.options;
+    if (this.name && noun) this.loadNear(noun, near);
     const clear = () => { this.search.value = this.name = ""; this.options.clear?.(); this.again(); };
-    return h("div", { class: "empty" }, h("p", {}, this.name ? `Nothing has “${this.name}” in its name; ${plural(found.total_count, "was", "were")} searched.` : "Nothing is like that now."), button("Clear the filter", clear));
+    return h("div", { class: "empty" }, h("p", {}, this.name ? `Nothing has “${this.name}” in its name; ${plural(found.total_count, "was", "were")} searched.` : "Nothing is like that now.", near), button("Clear the filter", clear));
+  }
+
+  async loadNear(noun, place) {
+    const found = await get(`/penstock/find?near=true&q=${encodeURIComponent(this.name)}`).catch(() => null);
+    const names = (found?.near ?? []).filter((each) => each.noun === noun);
+    if (!names.length) return;
+    const link = (each) => (this.options.link ? this.options.link(each) : h("b", {}, each.name));
+    replace(place, " ", names.length > 1 ? [link(names[0]), " and ", link(names[1]), " are near."] : [link(names[0]), " is near."]);
   }
 
   // Rows stay where they are while the pointer or the focus is in the list; their cells change in place.

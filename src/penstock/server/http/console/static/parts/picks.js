@@ -136,7 +136,7 @@ export class Bar {
     this.said = said;
     const focused = [...this.element.querySelectorAll("button")].indexOf(document.activeElement);
     const rest = actions.slice(1);
-    for (const each of rest) each.classList.add("rest");
+    for (const each of rest) each.classList.add("further");
     const folded = rest.length ? menu(icon("more"), "More for the selected", rest.map((each) => [each.textContent, () => each.click(), each.classList.contains("danger") ? "danger" : null])) : null;
     folded?.classList.add("fold");
     replace(this.element, h("b", { role: "status" }, `${number === null ? "All" : count(number)} selected`), more, actions, folded, button(icon("close"), () => this.picks.clear(), { class: "ghost icon", "aria-label": "Select none", title: "Select none" }));

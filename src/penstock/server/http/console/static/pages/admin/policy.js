@@ -84,6 +84,6 @@ class PolicyDialog {
       this.showChosen();
       this.showKeys();
       control.focus();
-    }, { class: "ghost key" })), found.length ? null : h("p", { class: "quiet" }, "No key is like that."));
+    }, { class: "ghost choice" })), found.length ? null : h("p", { class: "quiet" }, "No key is like that."));
   }
 }

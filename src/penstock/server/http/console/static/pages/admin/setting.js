@@ -1,6 +1,7 @@
 // The dialog that sets a setting: the scope, the pattern, the setting with what it means and takes, and a preview of what
 // the change does at once.
 
+import { coded } from "../../alarms.js";
 import { call, may } from "../../api.js";
 import { offer, vhostChoice } from "../../choices.js";
 import { field, h, input, notice, replace, select } from "../../dom.js";
@@ -76,8 +77,9 @@ class SettingDialog {
     try {
       const found = await call("POST", `/penstock/settings/preview?vhost=${encodeURIComponent(this.vhost)}`, { queue: this.pattern.value, settings: { [this.setting.value]: this.value.value }, ...(this.override?.checked ? { override: true } : {}) });
       if (now !== this.asked) return;
-      replace(this.told, h("h3", {}, "What it does"), h("p", {}, `Stop ${level(found.before.stop)} becomes ${level(found.after.stop)}, capacity ${level(found.before.capacity)} becomes ${level(found.after.capacity)}.`),
-        h("ul", { class: "plain" }, found.sentences.map((each) => h("li", {}, each))));
+      const changes = ["stop", "capacity"].map((name) => [name, level(found.before[name]), level(found.after[name])]).filter(([, before, after]) => before !== after);
+      replace(this.told, h("h3", {}, "What it does"),
+        h("ul", { class: "plain" }, changes.map(([name, before, after]) => h("li", {}, `${name} ${before} becomes ${after}`)), found.sentences.map((each) => h("li", {}, coded(each)))));
     } catch (error) {
       if (now === this.asked) replace(this.told, error.status === 404 ? h("p", { class: "quiet" }, "No queue has this name now: it will apply to new ones.") : h("p", { class: "red" }, error.message));
     }

@@ -13,7 +13,7 @@ export class TagChoice {
   constructor(chosen) {
     this.others = chosen.filter((each) => !TAGS.some(([name]) => name === each));
     this.boxes = TAGS.map(([name, text]) => [name, h("input", { type: "checkbox", checked: chosen.includes(name) }), text]);
-    this.element = h("fieldset", { class: "choices" }, h("legend", {}, "Tags"), this.boxes.map(([name, box, text]) => h("label", { class: "check" }, box, h("b", {}, name), h("span", { class: "quiet" }, text))),
+    this.element = h("fieldset", { class: "choices" }, h("legend", {}, "Tags"), this.boxes.map(([name, box, text]) => h("label", { class: "check" }, box, h("b", {}, name), " ", h("span", { class: "quiet" }, text))),
       this.others.length ? h("p", { class: "quiet" }, `Tags without a meaning here stay: ${this.others.join(", ")}.`) : null);
   }
 

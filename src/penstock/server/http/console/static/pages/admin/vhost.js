@@ -22,7 +22,7 @@ export class VhostPage {
     this.body = h("div", {}, skeleton(320));
     this.end = h("div", {});
     replace(main, this.head, this.failed, this.body, this.end);
-    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, load: () => this.ask(), show: (found) => this.show(...found), gone: () => this.isGone() });
+    this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.body, load: () => this.ask(), show: (found) => this.show(...found), gone: () => this.isGone() });
     this.polled.load();
   }
 

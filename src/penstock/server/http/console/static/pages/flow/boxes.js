@@ -23,9 +23,9 @@ export function stateOf(queue) {
   return { text: state.text, tone: TONES[state.tone] ?? (state.text === "open" ? "quiet" : "ink") };
 }
 
-export function heldBy(held) {
-  if (held.scope === "vhost") return `by the operator, with virtual host ${held.name}`;
-  if (held.scope === "address") return `by the operator, with exchange ${held.name}`;
+function heldBy(held) {
+  if (held.scope === "vhost") return `with virtual host ${held.name}`;
+  if (held.scope === "address") return `with exchange ${held.name}`;
   return { operator: "by the operator", "virtual host": "by its virtual host", memory: "by the memory", disk: "by the disk", address: "by its exchange" }[held.by] ?? `by ${held.by}`;
 }
 

@@ -6,6 +6,7 @@ import { count, rateNumber } from "../../format.js";
 import { number } from "../../parts/page.js";
 import { bar, gate, nearer } from "../../parts/pictures.js";
 import { readerTitle, stateOf } from "./boxes.js";
+import { waitersOf } from "./model.js";
 
 export class Cards {
   constructor() {
@@ -21,10 +22,9 @@ export class Cards {
 
 function card(queue, model) {
   const state = stateOf(queue), near = nearer(queue), blocked = queue.state.group === "blocked";
-  const waiting = model.producers.filter((each) => queue.gates.some((id) => each.blocked.has(id)));
-  const names = [...new Set(waiting.map((each) => each.title))], [reader] = queue.readers;
+  const names = [...new Set(waitersOf(queue, model).map((each) => each.producer.title))], [reader] = queue.readers;
   const from = names.length ? h("span", { class: "red fit" }, names.slice(0, 3).join(", "), names.length > 3 ? ` +${count(names.length - 3)}` : "") : h("span", { class: "quiet" }, number(queue.in_rate, rateNumber), " in");
-  const behind = h("span", { class: "quiet fit" }, number(queue.out_rate, rateNumber), " out", reader ? ` · ${readerTitle(reader.list[0])}${reader.more ? ` +${count(reader.more)}` : ""}` : "");
+  const behind = h("span", { class: "quiet" }, number(queue.out_rate, rateNumber), " out", reader ? ` · ${readerTitle(reader.list[0])}${reader.more ? ` +${count(reader.more)}` : ""}` : "");
   return h("a", { class: blocked ? "lane blocked" : "lane", href: `#${path`/queues/${queue.vhost}/${queue.name}`}` },
     h("span", { class: "l1" }, h("span", { class: "nm" }, gate(queue.state.held !== null), h("b", {}, queue.name), queue.vhost === "/" ? null : h("span", { class: "vhost" }, queue.vhost)), h("span", { class: `state ${state.tone}` }, state.text)),
     bar(near, 324), h("span", { class: "l2" }, from, behind));

@@ -2,14 +2,11 @@
 // to its stop.
 
 import { nearer } from "../../parts/pictures.js";
+import { waitersOf } from "./model.js";
 
 // `before` is the former choice: it stays while it is blocked, and among open queues while it is on the map.
 export function chosenBy(map, model, before) {
-  const waited = new Map();
-  for (const producer of model.producers) {
-    for (const [gate, for_s] of producer.blocked) waited.set(gate, Math.max(waited.get(gate) ?? 0, for_s));
-  }
-  const longest = (queue) => Math.max(0, ...queue.gates.map((id) => waited.get(id) ?? 0));
+  const longest = (queue) => waitersOf(queue, model)[0]?.for_s ?? 0;
   const blocked = model.queues.filter((each) => each.state.group === "blocked");
   const old = model.queues.find((each) => each.key === before);
   if (blocked.length) {

@@ -2,7 +2,7 @@
 // producers stand as near to their roads as the others of their column let them. Roads lead between neighbouring columns
 // only, so none crosses a box.
 
-export const TOP = 28;
+const TOP = 28;
 const GAP = 8;
 const HEIGHTS = { producer: 44, exchange: 32, shared: 44, queue: 60, reader: 44, none: 8 };
 const WIDTHS = { producers: 172, exchanges: 116, queues: 248, readers: 160 };
@@ -23,7 +23,7 @@ export function columns(width) {
   return { ...found, lane, width };
 }
 
-// {boxes: [{key, column, y, height, item}] from the top of each column, slots: y by key, height}.
+// {boxes: [{key, column, y, height, item}], centres: y by key, height}.
 export function lay(model) {
   const boxes = [], centres = new Map();
   const add = (column, kind, item, centre) => {

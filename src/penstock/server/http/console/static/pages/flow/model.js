@@ -115,6 +115,17 @@ function readShared(gates, producers, queues, exchanges) {
   return [...found.values()];
 }
 
+// Producers that wait for a queue, the longest first: {producer, for_s}. At a gate that other queues have, too, only
+// those count whose road leads to this queue.
+export function waitersOf(queue, { producers, gates }) {
+  const isOwn = (id) => id === queue.gate || gates.get(id)?.name === `queue ${queue.name}`;
+  const found = producers.map((producer) => {
+    const leads = producer.edges.some((edge) => edge.queue === queue.id);
+    return { producer, for_s: Math.max(-1, ...queue.gates.filter((id) => leads || isOwn(id)).map((id) => producer.blocked.get(id) ?? -1)) };
+  });
+  return found.filter((each) => each.for_s >= 0).sort((one, other) => other.for_s - one.for_s);
+}
+
 // Roads between neighbouring columns, each once. `stands` is a road on which a producer is blocked.
 function roads(producers, queues, exchanges, shared, routes) {
   const first = new Map(), second = new Map();
@@ -134,7 +145,7 @@ function roads(producers, queues, exchanges, shared, routes) {
     for (const edge of producer.edges) {
       const queue = byQueue.get(edge.queue), exchange = byExchange.get(edge.exchange);
       const closed = queue?.gates.some((id) => producer.blocked.has(id) && !gateKeys.has(id)) ?? false;
-      const before = exchange?.gates.some((id) => producer.blocked.has(id)) ?? false;
+      const before = (!queue && producer.blocked.size > 0) || (exchange?.gates.some((id) => producer.blocked.has(id)) ?? false);
       const middle = exchange?.key ?? (queue ? `x ${queue.key}` : null);
       if (middle === null || (stops.length && !closed)) continue;
       road(first, producer.key, middle, closed || before ? null : edge.rate, closed || before, queue?.key ?? producer.key);

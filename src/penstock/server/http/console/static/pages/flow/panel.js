@@ -8,12 +8,13 @@ import { icon } from "../../icons.js";
 import { addressOf, shownAs } from "../../parts/cells.js";
 import { form } from "../../parts/dialogs.js";
 import { numbers, short, tag } from "../../parts/names.js";
-import { facts, number } from "../../parts/page.js";
+import { number } from "../../parts/page.js";
 import { amount, bar, nearer } from "../../parts/pictures.js";
 import { connectionOf, obstacle } from "../queue/reason.js";
 import { Past } from "../queue/past.js";
 import { gateTitle, waits } from "./boxes.js";
-import { dutyOf, helpOf, storyOf, waitersOf } from "./story.js";
+import { waitersOf } from "./model.js";
+import { dutyOf, helpOf, storyOf } from "./story.js";
 
 const LINE = 8;
 const BAR = 270;
@@ -36,7 +37,7 @@ export class Panel {
 
   // `known` is whether the user has chosen, not the page.
   show(model, key, known) {
-    Object.assign(this, { model, key });
+    Object.assign(this, { model, key, known });
     const found = key === null ? null : find(model, key);
     this.follow(found?.kind === "queue" ? found.item : null);
     this.element.hidden = !found;
@@ -64,16 +65,19 @@ export class Panel {
     return [this.body.querySelector("h2"), this.body.querySelector(".lead")].map((each) => each?.textContent ?? "").join(": ");
   }
 
-  mayRelease() {
-    return may(this.user, "policymaker");
+  // A button for who may open the operator's gate of this object: {scope, name, vhost}.
+  releasing(held) {
+    const tag = ["queue", "address"].includes(held?.scope) ? "policymaker" : "administrator";
+    this.held = held?.scope && may(this.user, tag) ? held : null;
+    return this.held ? h("button", { type: "button", "data-act": "release" }, "Release…") : null;
   }
 
   release() {
-    const found = find(this.model, this.key), held = found?.item.state?.held;
-    if (!held?.scope) return;
-    const noun = { address: "exchange", vhost: "virtual host" }[held.scope] ?? held.scope;
-    const waiting = waitersOf(found.item, this.model).reduce((sum, each) => sum + each.producer.members.length, 0);
-    form(`Release ${noun} ${held.name}`, h("p", {}, waiting ? `${plural(waiting, "producer")} ${waiting === 1 ? "goes" : "go"} on in turn.` : "Nobody waits now."), "Release",
+    const { held, model } = this;
+    if (!held) return;
+    const gates = new Set([...model.gates.values()].filter((gate) => gate.kind === "operator" && gate.name === `${held.scope} ${held.name}`).map((gate) => gate.id));
+    const waiting = model.producers.filter((each) => [...each.blocked.keys()].some((id) => gates.has(id))).reduce((sum, each) => sum + each.members.length, 0);
+    form(`Release ${SCOPES[held.scope] ?? held.scope} ${held.name}`, h("p", {}, waiting ? `${plural(waiting, "producer")} ${waiting === 1 ? "goes" : "go"} on in turn.` : "Nobody waits now."), "Release",
       () => call("POST", `/penstock/unblock?vhost=${encodeURIComponent(held.vhost ?? "/")}`, { [held.scope]: held.name }));
   }
 
@@ -95,7 +99,7 @@ const lead = (...parts) => h("p", { class: "lead" }, parts.flat());
 const more = (parts) => parts.filter(Boolean).map((each) => h("p", {}, each));
 const buttons = (...all) => h("div", { class: "buttons" }, all);
 const linked = (address, text) => h("a", { class: "button", href: address }, text);
-const pick = (key, text) => h("button", { type: "button", class: "pick", "data-act": "choose", "data-key": key }, text);
+const pick = (key, text) => h("button", { type: "button", class: "pick", title: text, "data-act": "choose", "data-key": key }, text);
 const perSecond = (value) => (value === null ? "an unknown number of" : value ? rateNumber(value) : "0");
 const hostOf = (vhost) => (vhost && vhost !== "/" ? vhost : null);
 
@@ -108,13 +112,20 @@ function queue(item, model, panel) {
   const points = panel.points(), story = storyOf(item, model, points), near = nearer(item), duty = dutyOf(points), help = helpOf(item, points);
   const scale = near.resume === null || near.stop === null ? "" : `opens at ${amount(near.unit, near.resume)} · closes above ${amount(near.unit, near.stop)}`;
   const told = [...story.more, duty >= 1 ? `The gate was closed for ${percent(duty)} of the last 5\u00a0minutes.` : null];
-  const held = item.state.held?.scope && panel.mayRelease();
+  const release = panel.releasing(item.state.held), first = panel.known ? null : nearest(item, model, near);
   return { over: "Queue", heading: h("a", { href: addressOf.queue(item.vhost, item.name) }, item.name), second: hostOf(item.vhost), content: [
-    h("p", { class: `lead ${story.tone}` }, story.lead), more(told),
+    first ?? h("p", { class: `lead ${story.tone}` }, story.lead), more(first ? [`${sentence(perSecond(item.in_rate))} messages come and ${perSecond(item.out_rate)} go a second.`, told.at(-1)] : told),
     near.end === null ? null : [bar(near, BAR), h("div", { class: "barscale" }, h("span", {}, `${amount(near.unit, near.depth)} of ${amount(near.unit, near.end)}`), h("span", {}, scale))],
     h("div", { class: "wide" }, lineOf(item, model), help.length ? [h("h3", {}, "What helps"), h("ul", { class: "todo" }, help.map((each) => h("li", {}, each)))] : null),
-    buttons(linked(addressOf.queue(item.vhost, item.name), "Open the queue"), held ? h("button", { type: "button", "data-act": "release" }, "Release…") : linked(`${addressOf.queue(item.vhost, item.name)}/limits`, "Change limits…")),
+    buttons(linked(addressOf.queue(item.vhost, item.name), "Open the queue"), release ?? linked(`${addressOf.queue(item.vhost, item.name)}/limits`, "Change limits…")),
   ] };
+}
+
+// What the panel says before anything of a queue that nobody has chosen and that blocks nobody.
+function nearest(item, model, near) {
+  if (model.totals?.blocked_producers || item.state.group === "blocked") return null;
+  const soon = item.state.closes_in_s, full = near.part === null ? "" : `: it is ${percent(100 * Math.min(near.part, 1))} full`;
+  return h("p", { class: "lead" }, h("b", {}, "Nobody waits."), " Nearest to its stop is ", item.name, soon === null ? `${full}.` : `, which closes in about ${about(soon)} at this rate.`);
 }
 
 // Who waits at the gates of a queue, with tickets where there are any.
@@ -146,18 +157,32 @@ function producer(item, model) {
 function whyOf(gate, model) {
   const at = model.queues.find((each) => each.gate === gate.id);
   if (at) return [pick(at.key, at.name), gate.open ? " is open again, and it waits for its turn." : ` has been closed for ${about(gate.closed_for_s ?? 0)}.`];
-  return `${sentence(gate.reason ?? gate.title)}.`;
+  return toldOf(gate);
 }
+
+// An operator's gate: {scope, name, vhost}.
+function heldBy(gate) {
+  const [scope, ...name] = gate.name.split(" ");
+  return gate.kind === "operator" ? { scope, name: name.join(" "), vhost: gate.vhost } : null;
+}
+
+// Why a gate that is not a queue's is closed, as a sentence.
+function toldOf(gate) {
+  const held = heldBy(gate);
+  return held ? `The operator holds ${SCOPES[held.scope] ?? held.scope} ${held.name}${gate.reason ? `: ${gate.reason}` : ""}.` : `${sentence(gate.reason ?? gate.title)}.`;
+}
+
+const SCOPES = { address: "exchange", vhost: "virtual host" };
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}`;
 
-function exchange(item, model) {
+function exchange(item, model, panel) {
   const routes = model.routes.filter((each) => each.exchange === item.id).map((route) => ({ route, queue: model.queues.find((each) => each.id === route.queue) })).filter((each) => each.queue);
   const gate = item.gate;
   return { over: `Exchange, ${item.type}`, heading: h("a", { href: addressOf.exchange(item.vhost, item.name) }, shownAs(item.name)), second: hostOf(item.vhost), content: [
-    lead(gate ? [h("b", { class: "red" }, `Held for ${about(gate.closed_for_s ?? 0)}.`), ` ${sentence(gate.reason ?? gate.title)}.`] : [`${sentence(perSecond(item.rate))} messages a second come, and go into ${plural(routes.length, "queue")} of the map.`]),
+    lead(gate ? [h("b", { class: "red" }, `Held for ${about(gate.closed_for_s ?? 0)}.`), ` ${toldOf(gate)}`] : [`${sentence(perSecond(item.rate))} messages a second come, and go into ${plural(routes.length, "queue")} of the map.`]),
     routes.length ? [h("h3", {}, "Roads"), mini("Roads", [["Key"], ["Queue", "grow"], ["/s", "n"]], routes.map(({ route, queue: to }) => [h("span", { class: "mono", title: route.keys.join(", ") }, keysOf(route)), pick(to.key, to.name), number(route.rate, rateNumber)]))] : null,
-    buttons(linked(addressOf.exchange(item.vhost, item.name), "Open the exchange")),
+    buttons(linked(addressOf.exchange(item.vhost, item.name), "Open the exchange"), panel.releasing(gate ? heldBy(gate) : null)),
   ] };
 }
 
@@ -173,7 +198,8 @@ function reader(item) {
   const said = consumers ? [h("b", {}, `${plural(all, noun)} ${all === 1 ? "takes" : "take"} ${perSecond(item.rate)} messages a second.`), kept.length ? ` ${sentence(kept[0])}.` : ""]
     : [h("b", {}, `${plural(item.lag, "message")} behind.`), ` ${plural(all, noun)} ${all === 1 ? "reads" : "read"} ${perSecond(item.rate)} messages a second.`];
   const rows = list.map((each) => [nameOfReader(each, of), consumers ? (each.prefetch ? `${count(each.unacknowledged)} of ${count(each.prefetch)}` : count(each.unacknowledged)) : count(each.lag), number(each.rate, rateNumber)]);
-  return { over: `${sentence(noun)}s of queue ${of.name}`, heading: list.length === 1 ? readerHeading(list[0]) : plural(all, noun), second: null, content: [
+  const queueLink = h("a", { href: addressOf.queue(of.vhost, of.name) }, of.name);
+  return { over: all === 1 ? [`${sentence(noun)} of queue `, queueLink] : `${sentence(noun)}s of queue`, heading: all === 1 ? readerHeading(list[0]) : queueLink, second: all === 1 ? null : hostOf(of.vhost), content: [
     lead(said), mini(consumers ? "Consumers" : "Cursors", [["Name", "grow"], [consumers ? "Unacked" : "Lag", "n"], ["/s", "n"]], rows), all > list.length ? h("p", { class: "quiet" }, `and ${count(all - list.length)} more`) : null,
     buttons(list.length === 1 && !consumers ? linked(addressOf.cursor(of.vhost, list[0].name), "Open the cursor") : linked(addressOf.queue(of.vhost, of.name), "Open the queue")),
   ] };
@@ -187,13 +213,13 @@ function nameOfReader(each, of) {
   return address ? h("a", { href: address, title: `${each.name} ${each.of}` }, text) : h("span", { title: each.name }, text);
 }
 
-function gate(item, model) {
+function gate(item, model, panel) {
   const waiting = model.producers.filter((each) => each.blocked.has(item.id));
   const all = Math.max(item.blocked, waiting.reduce((sum, each) => sum + each.members.length, 0));
   return { over: "Shared gate", heading: gateTitle(item), second: null, content: [
-    lead(h("b", { class: "red" }, `${plural(all, "producer")} ${all === 1 ? "waits" : "wait"}.`), ` ${sentence(item.reason ?? item.title)}.`),
+    lead(h("b", { class: "red" }, `${plural(all, "producer")} ${all === 1 ? "waits" : "wait"}.`), ` ${toldOf(item)}`),
     waiting.length ? [h("h3", {}, "In line"), mini("In line", [["Producer", "grow"], ["Waits", "n"], ["For", "n"]], waiting.slice(0, LINE).map((each) => [pick(each.key, each.title), waits(each) || number(null), about(each.blocked.get(item.id))]))] : null,
-    buttons(linked(...(RESOURCES[item.kind] ?? ["#/limits", "See limits"]))),
+    buttons(item.kind === "operator" ? null : linked(...(RESOURCES[item.kind] ?? ["#/limits", "See limits"])), panel.releasing(heldBy(item))),
   ] };
 }
 

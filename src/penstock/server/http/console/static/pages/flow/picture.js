@@ -4,7 +4,7 @@
 import { h, renew, s } from "../../dom.js";
 import { place as arrange } from "../../parts/list.js";
 import { boxOf } from "./boxes.js";
-import { columns, curve, lay, thickness, TOP } from "./layout.js";
+import { columns, curve, lay, thickness } from "./layout.js";
 
 const HEADS = { producers: "Producers", exchanges: "Exchanges", queues: "Gates and queues", readers: "Consumers and cursors" };
 const LEVELS = ["idle", "flows", "stops"];
@@ -14,7 +14,6 @@ export class Picture {
   constructor(choose) {
     this.boxes = new Map();
     this.roads = new Map();
-    this.keys = new Map();
     this.layers = Object.fromEntries([...LEVELS, "moves"].map((name) => [name, s("g", { class: name })]));
     this.svg = s("svg", { class: "roads", "aria-hidden": "true" }, this.layers.idle, this.layers.flows, this.layers.moves, this.layers.stops);
     this.groups = Object.fromEntries(Object.entries(HEADS).map(([name, text]) => [name, h("div", { role: "group", "aria-label": text })]));
@@ -28,8 +27,7 @@ export class Picture {
     });
   }
 
-  // Draw a model for this width. `chosen` is the key of the box whose road is stronger, `pressed` that of the one that
-  // the user chose.
+  // Draw a model for this width. `chosen` is the key of the box whose road is stronger.
   draw(model, width, chosen) {
     const place = columns(width), laid = lay(model);
     this.svg.setAttribute("width", width);
@@ -142,7 +140,7 @@ function put(element, x, y, width, height) {
 }
 
 // Keys of the roads that lead to and from the chosen box.
-export function roadOf(model, chosen) {
+function roadOf(model, chosen) {
   const on = new Set();
   const add = (list, test) => { for (const each of list) if (test(each)) on.add(each.key); };
   for (const queue of model.queues) {

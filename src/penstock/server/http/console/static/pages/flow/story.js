@@ -4,19 +4,15 @@ import { h } from "../../dom.js";
 import { count } from "../../format.js";
 import { reasonOf } from "../queue/reason.js";
 import { readerTitle } from "./boxes.js";
+import { waitersOf } from "./model.js";
 
 const NUMBERS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"];
-const CONSUMERS_MOST = 100;
+// Above so many more consumers the number says only that it is too many.
+const CONSUMERS_MOST = 20;
 
 // A client's name with its number behind, as the broker writes it: web-1 (con:8)/ch:1.
 function label({ name, client }) {
   return client ? `${client} (${name.replace(/\([^]*\)/, ")")}` : name;
-}
-
-// Producers that a queue's gates block, the longest first: {producer, for_s}.
-export function waitersOf(queue, model) {
-  const found = model.producers.map((producer) => ({ producer, for_s: Math.max(-1, ...queue.gates.map((id) => producer.blocked.get(id) ?? -1)) }));
-  return found.filter((each) => each.for_s >= 0).sort((one, other) => other.for_s - one.for_s);
 }
 
 // {lead, more, tone} of a queue of the map; `points` are its last five minutes.
@@ -60,7 +56,8 @@ export function helpOf(queue, points) {
   const { sent, out } = pacesOf(points);
   if (consumers && sent !== null && out > 0 && sent > out) {
     const all = consumers.more + 1, more = Math.ceil((sent - out) / (out / all));
-    if (more <= CONSUMERS_MOST) said.push(`${NUMBERS[more] ?? count(more)} more ${more === 1 ? "consumer" : "consumers"} like ${readerTitle(consumers.list[0])} would keep up.`);
+    const name = readerTitle(consumers.list[0]);
+    said.push(more <= CONSUMERS_MOST ? `${NUMBERS[more] ?? count(more)} more ${more === 1 ? "consumer" : "consumers"} like ${name} would keep up.` : `Faster consumers: so many would be needed like ${name} that they do not help.`);
   }
   if (sent !== null && out > 0 && sent > out * 1.05) said.push(`A larger capacity only waits longer: in is ${(sent / out).toFixed(1)} times out.`);
   else if (sent !== null && out >= sent) said.push("A larger capacity takes the bursts: on average no more comes than goes.");

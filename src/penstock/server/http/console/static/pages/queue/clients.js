@@ -37,6 +37,12 @@ export class Paces {
 
 const keyOf = (consumer) => JSON.stringify([consumer.channel_details.penstock.name, consumer.consumer_tag]);
 
+// The command that reads a queue. Names are words of a shell, and one that begins with a dash is no option.
+function commandOf({ vhost, name }) {
+  const quoted = (text) => (/^[\w.:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  return `penstock consume ${vhost === "/" ? "" : `--vhost=${quoted(vhost)} `}${name.startsWith("-") ? "-- " : ""}${quoted(name)}`;
+}
+
 export function consumerTable(queue, paces) {
   const details = queue.consumer_details ?? [];
   const rows = details.map((each) => [
@@ -46,7 +52,7 @@ export function consumerTable(queue, paces) {
     each.penstock.browses ? "browses" : queue.messages_ready ? obstacle(each) || number(null) : number(null)]);
   const cursors = queue.penstock.cursors.length ? h("p", { class: "note quiet" }, `Read by cursor ${queue.penstock.cursors.slice(0, 3).join(", ")}${queue.penstock.cursors.length > 3 ? ` and ${count(queue.penstock.cursors.length - 3)} more` : ""}.`) : null;
   if (!rows.length && cursors) return cursors;
-  return [rows.length ? table("Consumers", CONSUMERS, rows) : empty("No consumer is connected. A client subscribes, or:", { command: `penstock consume ${queue.name}` }), cursors];
+  return [rows.length ? table("Consumers", CONSUMERS, rows) : empty("No consumer is connected. A client subscribes, or:", { command: commandOf(queue) }), cursors];
 }
 
 export function lineTable(why) {

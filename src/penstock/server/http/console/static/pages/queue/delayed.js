@@ -8,8 +8,8 @@ import { form } from "../../parts/dialogs.js";
 
 export const DELAYED = [
   { title: "Due in", kind: "n", show: (row) => h("span", { title: `${clock(row.due_at / 1000, 86400)} ${clock(row.due_at / 1000, 1)}` }, seconds(row.due_in_s)) },
-  { title: "Key", kind: "mono key wide", show: (row) => row.routing_key || h("span", { class: "zero" }, "–") },
-  { title: "Exchange", kind: "why", show: (row) => row.exchange || "(default)" },
+  { title: "Key", kind: "mono routing whole", show: (row) => row.routing_key || h("span", { class: "zero" }, "–") },
+  { title: "Exchange", kind: "cause", show: (row) => row.exchange || "(default)" },
   { title: "Id", kind: "mono", show: (row) => row.id },
   { title: "Failures", kind: "n sz", show: (row) => number(row.failures) },
   { title: "Size", kind: "n", show: (row) => number(row.bytes, bytes) },

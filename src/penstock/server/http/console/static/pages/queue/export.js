@@ -7,17 +7,16 @@ import { save } from "./source.js";
 
 const BYTES_MOST = 256 * 1024 * 1024;
 
-// `place` is where its progress stands, beside that of jobs.
 export class Export {
-  constructor(source, place) {
-    Object.assign(this, { source, place, running: null });
+  constructor(source) {
+    Object.assign(this, { source, element: h("div", { class: "tasks" }), running: null });
   }
 
   async start(chosen) {
     this.stop();
     const mine = this.running = { ended: false };
     const shown = h("section", { class: "task", "aria-label": "Export" });
-    this.place.prepend(shown);
+    this.element.prepend(shown);
     const close = () => shown.remove();
     const lines = [];
     let size = 0, from = 0, said = null;

@@ -5,6 +5,7 @@ import { button, h, input, notice, refill, replace } from "../../dom.js";
 import { about, bytes, count, plural } from "../../format.js";
 import { icon } from "../../icons.js";
 import { menu } from "../../parts/dialogs.js";
+import { jobs } from "../../parts/jobs.js";
 import { Chips, empty, gone, number, skeleton } from "../../parts/page.js";
 import { Bar, PickList, Picks } from "../../parts/picks.js";
 import { publish } from "../../parts/publish.js";
@@ -14,7 +15,6 @@ import { cancelDelayed, DELAYED, sendNow } from "./delayed.js";
 import { Export } from "./export.js";
 import { take } from "./get.js";
 import { head } from "./head.js";
-import { QueueJobs } from "./jobs.js";
 import { MessageView } from "./message.js";
 import { cause, deaths } from "./reasons.js";
 import { PAGE, Source } from "./source.js";
@@ -38,8 +38,8 @@ export function open(main, [vhost, name]) {
 function columns(place, why) {
   return [
     { title: place, kind: "n place", show: (row) => count(row.position) },
-    { title: "Key", kind: "mono key", show: (row) => row.routing_key || h("span", { class: "zero" }, "–") },
-    { title: why, kind: "why", show: cause },
+    { title: "Key", kind: "mono routing", show: (row) => row.routing_key || h("span", { class: "zero" }, "–") },
+    { title: why, kind: "cause", show: cause },
     { title: "Body", kind: "bd mono quiet", show: preview },
     { title: "Size", kind: "n sz", show: (row) => number(row.payload_bytes, bytes) },
     { title: "Age", kind: "n", show: (row) => about(row.age_s) },
@@ -50,8 +50,7 @@ class MessagesPage {
   constructor(main, vhost, name) {
     Object.assign(this, { main, vhost, name, source: new Source(vhost, name), queue: null, fields: {}, chip: "all", starts: [0], before: [0], next: null, found: null, reasons: null, asked: 0, left: false });
     this.picks = new Picks(POSITIONS_MOST, () => this.chose());
-    this.jobs = new QueueJobs(vhost, name, () => this.again());
-    this.exports = new Export(this.source, this.jobs.element);
+    this.exports = new Export(this.source);
     this.view = new MessageView(this.source, () => this.closeMessage());
     this.letters = new PickList("Messages", this.picks, { key: (row) => row.position, name: (row) => `message ${row.position}`, may: (row) => row.state !== "unacked", open: (row) => this.look(row) });
     this.waiting = new PickList("Delayed messages", this.picks, { key: (row) => row.id, name: (row) => `message ${row.id}` });
@@ -67,7 +66,7 @@ class MessagesPage {
     this.said = h("p", { class: "red", role: "alert" });
     this.place = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "List of messages" }, skeleton(320));
     this.foot = h("div", { class: "foot", hidden: true });
-    replace(this.main, this.top, this.jobs.element,
+    replace(this.main, this.top, this.exports.element,
       h("div", { class: "tools" }, h("form", { class: "find wide", role: "search", onsubmit: (event) => { event.preventDefault(); this.search(); } }, icon("filter"), this.filter), this.chips.element,
         h("div", { class: "end" }, h("span", { class: "quiet promise" }, "Browsing takes nothing and marks nothing."))), this.said,
       h("div", { class: "split" }, h("div", { class: "card flush" }, this.place, this.foot), this.view.element), this.bar.element);
@@ -281,9 +280,11 @@ class MessagesPage {
     this.load();
   }
 
+  // A job has its line in the strip below the head; when it has ended, the list is read again.
   begun(job) {
     this.picks.clear();
-    if (job) this.jobs.show(job); else this.again();
+    if (!job) { this.again(); return; }
+    jobs.follow(job).then(() => { if (!this.left) this.again(); });
   }
 
   export(chosen) {
@@ -353,7 +354,6 @@ class MessagesPage {
     this.left = true;
     clearTimeout(this.timer);
     this.main.removeEventListener("keydown", this.keys);
-    this.jobs.leave();
     this.exports.leave();
   }
 }

@@ -28,13 +28,14 @@ const FIRST = 5;
 const FAR = .12;
 const MESSAGES = [{ title: "Position", kind: "pl wide" }, { title: "Key", kind: "name" }, { title: "Size", kind: "n" }, { title: "Age", kind: "n" }];
 
-export function open(main, [vhost, name], user) {
-  return new StatePage(main, vhost, name, user);
+// Without the name of a part, the page of a queue with dead letters goes on to its messages.
+export function open(main, [vhost, name, part], user) {
+  return new StatePage(main, vhost, name, user, !part);
 }
 
 class StatePage {
-  constructor(main, vhost, name, user) {
-    Object.assign(this, { main, vhost, name, user, left: false, queue: null, why: {}, bindings: null, seen: false });
+  constructor(main, vhost, name, user, choosing) {
+    Object.assign(this, { main, vhost, name, user, choosing, left: false, queue: null, why: {}, bindings: null, seen: false });
     this.may = may(user, "policymaker");
     this.actions = new Actions(vhost, name, () => this.reload(), () => this.end(new Date()));
     this.paces = new Paces();
@@ -84,7 +85,8 @@ class StatePage {
       if (!this.queue) replace(this.reason, h("p", { class: "red", role: "alert" }, failure.message));
       return;
     }
-    Object.assign(this, { queue: queue.value, why: why.value, seen: true });
+    if (this.choosing && queue.value.penstock.state.dead_letters) { location.replace(`#${this.at}/messages`); return; }
+    Object.assign(this, { queue: queue.value, why: why.value, seen: true, choosing: false });
     this.paces.take(this.queue.consumer_details ?? []);
     this.show();
   }
