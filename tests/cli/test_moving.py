@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from pathlib import Path
 import pika
 import pytest
 
-from bench.brokers import RABBITMQ, start_rabbitmq
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.pika_helpers import channel_of
 
@@ -238,17 +236,6 @@ def test_move_names_streams_and_messages_that_are_not_delivered(tmp_path: Path) 
 def test_move_that_names_no_queue_or_its_own_is_refused(words: tuple[str, ...], sentence: str) -> None:
     done = penstock_command("messages", "move", *words, "--url", "amqp://guest:guest@127.0.0.1:1/")
     assert (done.returncode, done.stderr) == (1, f"penstock: {sentence}\n")
-
-
-@pytest.fixture(scope="module")
-def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a RabbitMQ."""
-    if RABBITMQ not in os.environ.get("PENSTOCK_BESIDE", "").split():
-        pytest.skip("PENSTOCK_BESIDE=rabbitmq asks for it")
-    folder: Path = tmp_path_factory.mktemp("rabbitmq")
-    broker = start_rabbitmq(RABBITMQ, folder)
-    yield f"amqp://guest:guest@127.0.0.1:{broker.port}/"
-    broker.stop()
 
 
 @pytest.mark.parametrize("direction", ["from", "to"])

@@ -160,7 +160,7 @@ def test_command_of_a_virtual_host_is_tried_here() -> None:
 
 def test_command_with_another_place_is_in_the_table() -> None:
     asking = {path for path in PLACES if path.split()[0] not in ("serve", "help", "man", "completion", "bench")}
-    without_broker = {path for path in asking if path.split()[0] in ("store", "tls", "flow", "logs")}
+    without_broker = {path for path in asking if path.split()[0] in ("store", "tls", "flow", "logs", "bridges")}
     assert places().keys() - PLACES.keys() == rows().keys()
     assert asking - without_broker - places().keys() == {"definitions check", "stop", "version"}
 

@@ -121,6 +121,23 @@ class Publisher(PublisherShell, BlockingShell):
         self._connection.pushed()
         return receipt
 
+    def forward(
+        self,
+        delivery: Delivery,
+        *,
+        routing_key: str | None = None,
+        exchange: str | None = None,
+        timeout: float | None = None,
+    ) -> Receipt:
+        """Pass on a received message; the receipt has the outcome. Waits, and raises, as `publish`.
+
+        Body, properties and headers are sent as they came, without being decoded if both brokers speak one protocol.
+        Left out are the user-id of another user, which the broker would refuse, and the headers CC and BCC, by which
+        it would route copies once more. Accept the delivery when the receipt is confirmed: so no message is lost.
+        `routing_key` and `exchange` replace the publisher's.
+        """
+        return self.publish(delivery.forwarded(routing_key, exchange), timeout=timeout)
+
     def try_publish(self, message: bytes | Message) -> Receipt | Blocked:
         """Send if there is room, otherwise return the reason for the wait; never waits."""
         core, connection = self._core, self._connection

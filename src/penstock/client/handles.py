@@ -187,6 +187,15 @@ def drain_publisher(publisher: PublisherShell, timeout: float | None = None) -> 
     return publisher._core.draining(timeout)
 
 
+def withdraw_publisher(publisher: PublisherShell, timeout: float = 5.0) -> Steps[int]:
+    """Take back the messages that the broker holds at a closed gate, and return their number.
+
+    Such a message is in no queue, and its receipt is refused. Only Penstock does that, over AMQP 0-9-1; over AMQP 1.0
+    it holds none. Raises `Timeout` if the broker does not answer within `timeout` seconds.
+    """
+    return publisher._core.withdrawing(timeout)
+
+
 def close_publisher(publisher: PublisherShell, timeout: float | None = None) -> Steps[list[Receipt]]:
     """Wait for outcomes at most `timeout` seconds, and close; return the receipts without an outcome."""
     return publisher._core.closing(timeout)
@@ -196,6 +205,7 @@ class PublisherShell(Shell):
     """Publisher of either shell."""
 
     drain = Operation(drain_publisher)
+    withdraw = Operation(withdraw_publisher)
     close = Operation(close_publisher)
 
     def __init__(self, connection: Any, make: Callable[[], PublisherCore]) -> None:

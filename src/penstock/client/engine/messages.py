@@ -1,4 +1,4 @@
-"""Messages to send: `Message`. A received message is a `Delivery` of its receiver."""
+"""Messages to send: `Message`, and received ones that are passed on: `Forwarded`. A receiver has a `Delivery`."""
 
 from __future__ import annotations
 
@@ -90,9 +90,98 @@ class Message:
         if delay is not None:
             properties = properties.copy()
             properties.headers = {**(properties.headers or {}), DELAY: delay_ms(delay)}
-        self.properties = properties
+        self._properties = properties
         self.delay = delay
         """Seconds after which the broker delivers the message; None for at once."""
 
+    @property
+    def properties(self) -> Properties:
+        """Return the properties of the message."""
+        return self._properties
+
+    @properties.setter
+    def properties(self, properties: Properties) -> None:
+        self._properties = properties
+
     def __repr__(self) -> str:
         return f"<Message of {len(self.body)} bytes, {self.properties!r}>"
+
+
+class Received:
+    """Content of a received message, as a publisher passes it on; a `Delivery` is one."""
+
+    def __init__(self, body: bytes, head: bytes) -> None:
+        self.body = body
+        self.head = head
+        """Properties as bytes, decoded on request."""
+
+    @property
+    def properties(self) -> Properties:
+        """Return the properties."""
+        raise NotImplementedError
+
+    def passed_head(self, protocol: str) -> bytes | None:
+        """Return what precedes the body for a publisher of this protocol, as it was received.
+
+        None if the publisher must encode it: it speaks another protocol, or must leave something out.
+        """
+        raise NotImplementedError
+
+    def passed_content(self, protocol: str) -> bytes | None:
+        """Return head and body together, where the body has no section of its own; None otherwise."""
+        return None
+
+
+COPIES: Final = ("CC", "BCC")
+"""Headers by which a broker routes copies of a message."""
+NO_PROPERTIES: Final = Properties()
+
+
+class Forwarded(Message):
+    """Received message that is passed on: see `Delivery.forwarded`. Its properties are decoded if they are needed."""
+
+    def __init__(self, source: Received, routing_key: str | None, exchange: str | None) -> None:
+        super().__init__(source.body, properties=NO_PROPERTIES, routing_key=routing_key, exchange=exchange)
+        self.source = source
+        self._changed: Properties | None = None
+        """Properties after the first request."""
+        self._is_changed = False
+        """True if other properties were set: then the head is encoded."""
+
+    @property
+    def properties(self) -> Properties:
+        """Return the properties that are sent: without headers by which the broker would route copies again."""
+        if self._changed is None:
+            self._changed = sent_on(self.source.properties)
+        return self._changed
+
+    @properties.setter
+    def properties(self, properties: Properties) -> None:
+        self._changed = properties
+        self._is_changed = True
+
+    def head_for(self, protocol: str) -> bytes | None:
+        """Return the bytes before the body as they were received; None if a publisher must encode the properties."""
+        return None if self._is_changed else self.source.passed_head(protocol)
+
+    def content_for(self, protocol: str) -> bytes | None:
+        """Return head and body together; see `Received.passed_content`."""
+        return None if self._is_changed else self.source.passed_content(protocol)
+
+    def sent_by(self, user: str) -> Properties:
+        """Return the properties for a publisher of this user: a broker refuses the user-id of another."""
+        properties = self.properties
+        if properties.user_id is not None and properties.user_id != user:
+            properties = properties.copy()
+            properties.user_id = None
+        return properties
+
+
+def sent_on(properties: Properties) -> Properties:
+    """Return the properties of a received message without `COPIES`."""
+    headers = properties.headers
+    if not headers or not any(name in headers for name in COPIES):
+        return properties
+    changed = properties.copy()
+    changed.headers = {name: value for name, value in headers.items() if name not in COPIES} or None
+    return changed

@@ -251,6 +251,29 @@ class PublisherCore(Room):
         finally:
             receipt.sender = None
 
+    def withdrawing(self, timeout: float) -> Steps[int]:
+        """Withdraw all messages that the broker holds, and return their number: each is in no queue, and refused.
+
+        0 at brokers without withdrawal. Waits for at most `timeout` seconds.
+        """
+        engine = self.engine
+        deadline = engine.now + timeout
+        calls: list[tuple[Receipt, Call]] = []
+        number = int(self.base)
+        for item in list(self.pending):
+            if isinstance(item, Receipt) and item.outcome == PENDING:
+                call = self.withdraw(number)
+                if call is None:
+                    return 0
+                calls.append((item, call))
+            number += 1
+        count = 0
+        for receipt, call in calls:
+            answer = yield from engine.waiting(call, max(deadline - engine.now, 0.0))
+            receipt.withdrawn = answer.get("withdrawn") is True
+            count += receipt.withdrawn
+        return count
+
     # send_many
 
     def publish_some(self, items: Sequence[object], start: i64, result: SendResult) -> i64:

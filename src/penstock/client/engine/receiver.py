@@ -17,7 +17,7 @@ from mypy_extensions import i64
 from penstock.client.engine.connection import CLOSE_WITHIN, Engine, Unit
 from penstock.client.engine.events import RECEIVER_CLOSED, Event
 from penstock.client.engine.headers import check_arguments
-from penstock.client.engine.messages import Body, Message
+from penstock.client.engine.messages import Body, Forwarded, Message, Received
 from penstock.client.engine.outcomes import ConnectionLost
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import ReceiverTerms
@@ -51,7 +51,7 @@ MODIFIED: Final = 3
 """Outcomes of a delivery."""
 
 
-class Delivery:
+class Delivery(Received):
     """Received message. It is settled once, by `accept`, `reject`, `release` or `modify`.
 
     A settlement is sent with the next flush; in asyncio it may be awaited, which does not wait. A message of an earlier
@@ -59,12 +59,10 @@ class Delivery:
     """
 
     def __init__(self, receiver: ReceiverCore, tag: i64, epoch: i64, body: bytes, head: bytes, envelope: bytes) -> None:
+        super().__init__(body, head)
         self.receiver = receiver
         self.tag: i64 = tag
         self.epoch: i64 = epoch
-        self.body = body
-        self.head = head
-        """Properties as bytes, decoded on request."""
         self.envelope = envelope
         """Origin, as bytes."""
         self.is_settled: bool = False
@@ -73,6 +71,7 @@ class Delivery:
         """Exchange and routing key, after either was requested."""
 
     @property
+    @override
     def properties(self) -> Properties:
         """Return the properties. Raises `ClientError` for malformed properties, which no checking broker sends."""
         if self.decoded is None:
@@ -149,6 +148,18 @@ class Delivery:
         self.receiver.settle(self, MODIFIED, "undeliverable-here" if undeliverable_here else "", annotations)
         return OVER
 
+    def forwarded(self, routing_key: str | None = None, exchange: str | None = None) -> Forwarded:
+        """Return the message that a publisher sends to pass this one on: see `Publisher.forward`."""
+        return Forwarded(self, routing_key, exchange)
+
+    @override
+    def passed_head(self, protocol: str) -> bytes | None:
+        return self.receiver.passed_head(self) if self.receiver.engine.protocol == protocol else None
+
+    @override
+    def passed_content(self, protocol: str) -> bytes | None:
+        return self.receiver.passed_content(self) if self.receiver.engine.protocol == protocol else None
+
     def forget(self) -> None:
         """Drop the content: the message can then only be settled. So many waiting messages need little memory."""
         self.body = self.head = self.envelope = b""
@@ -210,6 +221,14 @@ class ReceiverCore(Line):
         """Transaction of the settlements; None outside of one."""
 
     # Implemented by a protocol
+
+    def passed_head(self, delivery: Delivery) -> bytes | None:
+        """Return the bytes before a message's body for another publisher of this protocol; see `Received`."""
+        raise NotImplementedError
+
+    def passed_content(self, delivery: Delivery) -> bytes | None:
+        """Return a message whose body has no section of its own; see `Received`."""
+        return None
 
     def attach(self) -> None:
         """Begin with the present transport."""

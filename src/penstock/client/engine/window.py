@@ -16,7 +16,7 @@ from penstock.client.engine import outcomes as causes
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.events import BLOCKED, UNBLOCKED, Event
 from penstock.client.engine.headers import check_properties
-from penstock.client.engine.messages import Message
+from penstock.client.engine.messages import Forwarded, Message
 from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, Receipt
 from penstock.client.engine.terms import PublisherTerms
 from penstock.client.engine.waits import Line, Wait, Wakes
@@ -429,7 +429,8 @@ class Room(Window):
             size = len(message)
         elif isinstance(message, Message):
             size = len(message.body)
-            check_properties(message.properties, self.by_links)
+            if not isinstance(message, Forwarded) or message.head_for(self.engine.protocol) is None:
+                check_properties(message.properties, self.by_links)
         else:
             raise TypeError(f"a message is bytes or a penstock.Message, not {type(message).__name__}")
         self.check_size(size)

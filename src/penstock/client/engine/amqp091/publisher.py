@@ -10,7 +10,7 @@ from mypy_extensions import i32, i64
 from penstock.client.engine.amqp091.channel import Channel, Channels
 from penstock.client.engine.connection import OPEN, Engine
 from penstock.client.engine.events import WARNING, Event
-from penstock.client.engine.messages import Message
+from penstock.client.engine.messages import Forwarded, Message
 from penstock.client.engine.outcomes import CONFIRMED, REFUSED, Blocked, MessageRefused, Receipt, amounts_of
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
@@ -198,6 +198,9 @@ class Publisher091(PublisherCore):
     def write_message(self, message: Message) -> None:
         terms, channel = self.terms, self.channel
         assert channel is not None
+        if isinstance(message, Forwarded):
+            self._write_forwarded(message, channel)
+            return
         properties = message.properties
         if message.delay is not None:
             raise ValueError(
@@ -207,14 +210,25 @@ class Publisher091(PublisherCore):
         if properties.delivery_mode is None and terms.durable:
             properties = properties.copy()
             properties.delivery_mode = 2
+        self._write_parts(
+            message, frame(spec.FRAME_HEADER, channel.number, encode_header(len(message.body), properties))
+        )
+
+    def _write_parts(self, message: Message, head: bytes) -> None:
+        """Write a message with its header frame."""
         exchange, key = self._place(message)
-        body = message.body
-        head = frame(spec.FRAME_HEADER, channel.number, encode_header(len(body), properties))
         method = self._method(exchange, key)
         out = self.engine.out
         out.write(method)
         out.write(head)
-        self._write_body(body)
+        self._write_body(message.body)
+
+    def _write_forwarded(self, message: Forwarded, channel: Channel) -> None:
+        """Write a received message: its head as it came if it came over AMQP 0-9-1."""
+        head = message.head_for(self.engine.protocol)
+        if head is None:
+            head = encode_header(len(message.body), message.sent_by(self.engine.terms.user))
+        self._write_parts(message, frame(spec.FRAME_HEADER, channel.number, head))
 
     @override
     def detach(self) -> None:

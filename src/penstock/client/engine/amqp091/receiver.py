@@ -28,10 +28,13 @@ from penstock.content.properties import Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method
-from penstock.wire.amqp091.content_header import decode_properties
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, HEADERS_FLAG, USER_ID, decode_properties
 
 _ACK_START: Final = 0x010000_0000000D_00
 """Beginning of a method frame with 13 bytes of payload, without its channel."""
+_USER_ID_FLAG: Final = 1 << (15 - USER_ID)
+_COPIES: Final = (b"\x02CC", b"\x03BCC")
+"""Names of headers by which a broker routes copies, as in a table."""
 
 
 class ReceiverChannel(Channel):
@@ -371,6 +374,14 @@ class Receiver091(ReceiverCore):
     @override
     def properties_of(self, delivery: Delivery) -> Properties:
         return decode_properties(delivery.head)[1]
+
+    @override
+    def passed_head(self, delivery: Delivery) -> bytes | None:
+        head = delivery.head
+        flags = (head[FIXED_OCTETS] << 8) | head[FIXED_OCTETS + 1]
+        if flags & _USER_ID_FLAG or (flags & HEADERS_FLAG and any(name in head for name in _COPIES)):
+            return None
+        return head
 
     @override
     def redelivered(self, delivery: Delivery) -> bool:

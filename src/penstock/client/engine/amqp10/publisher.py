@@ -9,7 +9,7 @@ from mypy_extensions import i32, i64
 
 from penstock.client.engine.amqp10.addresses import address_of, capabilities_of
 from penstock.client.engine.amqp10.session import Link, Session, Sessions, TransactionalState
-from penstock.client.engine.messages import Message
+from penstock.client.engine.messages import Forwarded, Message
 from penstock.client.engine.outcomes import CREDIT, Amounts, Blocked, amounts_of
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.terms import PublisherTerms
@@ -227,6 +227,9 @@ class Publisher10(PublisherCore):
 
     @override
     def write_message(self, message: Message) -> None:
+        if isinstance(message, Forwarded):
+            self._write_forwarded(message)
+            return
         properties = message.properties
         if message.delay is not None and not self.engine.delays:
             raise ValueError(f"a message with a delay: {self.engine.broker_name()} does not offer delayed delivery")
@@ -234,6 +237,19 @@ class Publisher10(PublisherCore):
             properties = properties.copy()
             properties.delivery_mode = 2 if self.terms.durable else 1
         self._put(encode_head(properties, self._place(message)), message.body)
+
+    def _write_forwarded(self, message: Forwarded) -> None:
+        """Write a received message: its sections as they came if it came over AMQP 1.0, and need not name a target."""
+        place = self._place(message)
+        protocol = self.engine.protocol
+        content = None if place else message.content_for(protocol)
+        head = None if place or content is not None else message.head_for(protocol)
+        if content is not None:
+            self._put_content(content)
+        elif head is not None:
+            self._put(head, message.body)
+        else:
+            self._put(encode_head(message.sent_by(self.engine.terms.user), place), message.body)
 
     def _place(self, message: Message) -> dict[str, object]:
         """Return the properties with a message's target. Raises `ValueError` if the link does not support it."""
@@ -274,6 +290,14 @@ class Publisher10(PublisherCore):
             write_i32_be(out, _DATA32)
             write_i32_be(out, i32(size))
         out.write(body)
+
+    def _put_content(self, content: bytes) -> None:
+        """Write a message whose body has no section of its own."""
+        link = self.link
+        assert link is not None
+        number = link.session.sent(self, self._number())
+        self.sent += 1
+        self._put_frames(link.session, link, number, content)
 
     def _number(self) -> i64:
         """Return the number of the message that is being written."""

@@ -21,7 +21,15 @@ from penstock.wire.amqp10.composite import Composite, composite, decode_composit
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.neutral_reader import annotations_of, properties_of
 from penstock.wire.amqp10.neutral_values import to_amqp10
-from penstock.wire.amqp10.sections import SUBJECT, Sections, data_alone, joined_data, property_at
+from penstock.wire.amqp10.sections import (
+    SUBJECT,
+    USER_ID,
+    Sections,
+    data_alone,
+    header_octets,
+    joined_data,
+    property_at,
+)
 from penstock.wire.amqp10.transfer import (
     ACCEPTED_STATE,
     RELEASED_STATE,
@@ -41,6 +49,8 @@ _NO_HEAD: Final = b"\x00\x53\x75\xa0\x00"
 """Message whose only section is the body, without the bytes of that section."""
 SETTLED: Final = 1
 """Mode of a sender that forgets each message when it sends it."""
+_COPIES: Final = b"x-cc"
+"""Annotation by which a broker routes copies."""
 _SMALL: Final = (BINARY8, STRING8, SYMBOL8)
 _LARGE: Final = (BINARY32, STRING32, SYMBOL32)
 """Format codes of binary values: with a size of one byte, and of four bytes."""
@@ -96,6 +106,9 @@ class Receiver10(ReceiverCore):
         self.sections = Sections()
         self.before: bytes = b""
         """Bytes before the body of the last message whose body was one data section, which many messages share."""
+        self.passed_from: bytes = b""
+        self.passed: bytes | None = None
+        """Bytes of the last message that was passed on, and what precedes its body there."""
         self.parts: list[bytes] = []
         """Frames of the delivery that is arriving."""
         self.partial_id: i64 = ABSENT
@@ -400,6 +413,31 @@ class Receiver10(ReceiverCore):
     @override
     def properties_of(self, delivery: Delivery) -> Properties:
         return properties_of(delivery.head, self._walked(delivery))
+
+    @override
+    def passed_head(self, delivery: Delivery) -> bytes | None:
+        if delivery.head is not self.passed_from:
+            self.passed_from = delivery.head
+            self.passed = self._head_of(delivery)
+        return self.passed
+
+    @override
+    def passed_content(self, delivery: Delivery) -> bytes | None:
+        head, sections = delivery.head, self._walked(delivery)
+        if sections.body_code == ABSENT or data_alone(head, sections.body_at, len(head)) > 0:
+            return None
+        before = self.passed_head(delivery)
+        return None if before is None else before + head[sections.body_at :]
+
+    def _head_of(self, delivery: Delivery) -> bytes | None:
+        """Return the sections before the body for another link: a new header, and no delivery annotations, which are
+        for this link alone (section 3.2.2).
+        """
+        head, sections = delivery.head, self._walked(delivery)
+        if _COPIES in head or property_at(head, sections.properties, len(head), USER_ID) != ABSENT:
+            return None
+        header = header_octets(sections.durable == 1, sections.priority, sections.ttl)
+        return header + head[sections.annotated_at : sections.body_at]
 
     @override
     def redelivered(self, delivery: Delivery) -> bool:

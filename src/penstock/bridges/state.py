@@ -1,0 +1,62 @@
+"""State of a bridge: whether messages move, and if not, who holds them and since when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+MOVING: Final = "moving"
+IDLE: Final = "idle"
+HELD: Final = "held"
+REFUSED: Final = "refused"
+AWAY: Final = "away"
+REASONS_MOST: Final = 10
+"""Most different reasons of refusals that are kept."""
+
+
+@dataclass
+class State:
+    """State of a bridge and its counts."""
+
+    name: str = IDLE
+    """One of the constants of this module."""
+    since: float = 0.0
+    """Time of the last change of the state, as of the clock of `change`."""
+    reason: str = ""
+    """Sentence about the end that holds, refuses or is away; empty for the states moving and idle."""
+    carried: int = 0
+    """Messages that the target has confirmed."""
+    bytes: int = 0
+    """Bytes of their bodies."""
+    refused: int = 0
+    """Messages that the target has refused: they stay at the source."""
+    again: int = 0
+    """Messages that the source has delivered before: some may be at the target twice."""
+    last: float = 0.0
+    """Time of the last confirmed message; 0 before the first."""
+    reasons: list[str] = field(default_factory=list)
+    """Different reasons of refusals, the first ones."""
+
+    def change(self, name: str, reason: str, now: float) -> None:
+        """Enter a state; the time of its begin stays while its name does."""
+        if name != self.name:
+            self.since = now
+        self.name, self.reason = name, reason
+
+    def confirmed(self, size: int, now: float) -> None:
+        """Count a message that the target has confirmed."""
+        self.carried += 1
+        self.bytes += size
+        self.last = now
+
+    def refuse(self, reason: str) -> None:
+        """Count a message that the target has refused."""
+        self.refused += 1
+        if reason not in self.reasons and len(self.reasons) < REASONS_MOST:
+            self.reasons.append(reason)
+
+    def sentence(self, now: float) -> str:
+        """Return the state in words, with its reason and its age."""
+        if self.name in (MOVING, IDLE):
+            return self.name
+        return f"{self.name} for {now - self.since:.0f} s: {self.reason}"
