@@ -48,7 +48,7 @@ def test_strip_has_the_first_alarm_in_full_and_others_by_name(browser: Browser, 
         run(broker, "broker", "set", *SETTINGS)
         web = Web(broker.http)
         for name in ("first", "second"):
-            web.declare(name, **{"capacity-messages": 10, "stop-messages": 0, "resume-messages": 0})
+            web.declare(name, **{"capacity-messages": 10, "stop-messages": 0, "resume-messages": 0, "hold-deadline": 1})
             web.publish(name)
         strip = page.get_by_role("region", name="Alarms")
         strip.get_by_role("button", name="2 alarms", exact=True).wait_for()
