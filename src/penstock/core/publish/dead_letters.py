@@ -428,7 +428,7 @@ class DeadLetterPublisher(WaitingPublisher, DeadLetterSink):
         self.outbox.clear()
         self.outbox.extend(remaining)
         refusals = Refusals(due)
-        units = refusals.looked_at // SUMMED_A_UNIT + refusals.report(self, DEADLINE)
+        units = refusals.looked_at // SUMMED_A_UNIT + refusals.report(self, refusals.refusing(DEADLINE), DEADLINE)
         self.broker.work.count(REFUSAL_WORK * len(due) + units)
         for held in due:
             assert isinstance(held, DeadLetter)

@@ -301,8 +301,8 @@ def shed_held(producer: Producer, most: i64, cause: str) -> i64:
 def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str = "") -> i64:
     """Count held publishes as refused, and as lost unless their publisher is connected and notified.
 
-    They do not count in the hold budget any more. Each queue counts all its refusals at once. Returns the units of
-    work.
+    They do not count in the hold budget any more. Each queue that refused them counts all its refusals at once. Returns
+    the units of work.
     """
     charge: i64 = 0
     messages: i64 = 0
@@ -312,10 +312,11 @@ def count_dropped(producer: Producer, dropped: list[Held], cause: str, why: str 
         charge += held.charge
         messages += held.messages
     refusals = Refusals(dropped)
-    for sums in refusals.of_queues.values():
-        sums.queue.counters.count_refusal(None, sums.entries)
+    refusing = refusals.refusing(cause)
+    for queue in refusing:
+        queue.counters.count_refusal(None, refusals.of_queues[id(queue)].entries)
     units: i64 = len(dropped) * DROP_WORK
-    units += refusals.looked_at // SUMMED_A_UNIT + refusals.report(producer, cause, why)
+    units += refusals.looked_at // SUMMED_A_UNIT + refusals.report(producer, refusing, cause, why)
     if dropped and (cause != DEADLINE or producer.state is ProducerState.LINGERING):
         _count_loss(producer, cause, messages, charge)
     return units
@@ -363,15 +364,17 @@ class Refusals:
             sums.charge += charge
             sums.entries += entries
 
-    def report(self, publisher: WaitingPublisher, cause: str, why: str = "") -> i64:
-        """Report the refusals at the gates of the queues, or of some if there are very many (`reported`); returns units
-        of work.
+    def refusing(self, cause: str) -> list[Queue]:
+        """Return the queues that refused: all of them, at the deadline those that held the publishes."""
+        queues = [sums.queue for sums in self.of_queues.values()]
+        return holding(queues) if cause == DEADLINE and len(queues) > 1 else queues
+
+    def report(self, publisher: WaitingPublisher, refusing: list[Queue], cause: str, why: str = "") -> i64:
+        """Report the refusals at the gates of these queues, or of some if there are very many (`reported`); returns
+        units of work.
         """
         units: i64 = 0
-        queues = [sums.queue for sums in self.of_queues.values()]
-        if cause == DEADLINE and len(queues) > 1:
-            queues = holding(queues)
-        for queue in reported(queues):
+        for queue in reported(refusing):
             sums = self.of_queues[id(queue)]
             publisher.count_refused(queue.gate, cause, sums.charge, why, sums.entries)
             units += REPORT_WORK
