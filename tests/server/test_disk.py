@@ -71,7 +71,11 @@ def test_persistent_messages_alone_wait_while_the_disk_fails(tmp_path: Path, dis
             reader.publish("q", "transient", properties=LOST)
             assert reader.drain("passing") == [("to a queue that is not kept", False)]
             shown = penstock_command("status", "--url", broker.url).stdout
-            assert f"; store closed: cannot write the store '{tmp_path}/data/messages.sqlite': {why}\n" in shown
+            [gate] = [line for line in shown.splitlines() if line.startswith("gate store ")]
+            assert gate.split(maxsplit=3)[2:] == [
+                "closed",
+                f"cannot write the store '{tmp_path}/data/messages.sqlite': {why}",
+            ]
             said = broker.why("q")
             assert "is blocked" in said
             assert f"by the disk (store): cannot write the store '{tmp_path}/data/messages.sqlite': {why}" in said

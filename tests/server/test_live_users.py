@@ -105,7 +105,7 @@ def test_settings_file_that_is_read_again_changes_users(tmp_path: Path) -> None:
     config.write_text(f'[users]\nroot = "{SECRET}"\nanna = "{SECRET}"\n')
     config.chmod(0o644)
     with serving(tmp_path, "--config", str(config)) as broker:
-        assert f"'{config}' has passwords and can be read by others" in broker.log()
+        broker.await_logged(f"'{config}' has passwords and can be read by others")
         anna = Connection(broker.url_of("anna", SECRET))
         refused = penstock_command("users", "delete", "anna", "--url", broker.url_of("root", SECRET))
         assert "user 'anna' is in the settings file, [users]; change it there and reload (SIGHUP)" in refused.stderr

@@ -57,7 +57,10 @@ def assert_that_all_else_goes_on(broker: BrokerProcess, numbers: list[str]) -> N
     web = Web(broker.http)
     answer = web.ask("GET", "/health/checks/alarms")
     assert (answer.status, [alarm["resource"] for alarm in answer.json["alarms"]]) == (503, ["disk"])
-    assert "; store closed: " in penstock_command("status", "--url", broker.url).stdout
+    shown = penstock_command("status", "--url", broker.url).stdout
+    assert [line.split()[:3] for line in shown.splitlines() if line.startswith("gate ")] == [
+        ["gate", "store", "closed"]
+    ]
 
 
 def beat_until_the_gate_closes(broker: BrokerProcess) -> None:

@@ -136,4 +136,4 @@ def test_missing_object_is_named(own_broker: BrokerProcess, control: sync.Connec
 def test_status_names_connections_as_why_takes_them(tmp_path: Path) -> None:
     with serving(tmp_path) as broker, open_peer(broker):
         done = penstock_command("status", "--url", broker.url)
-        assert re.search(r"^con:1\(guest@127\.0\.0\.1:\d+/\): bare socket, 1 channel", done.stdout, re.MULTILINE)
+        assert re.search(r"^con:1\(guest@127\.0\.0\.1:\d+/\) +running +bare socket +1 ", done.stdout, re.MULTILINE)
