@@ -129,3 +129,16 @@ def test_idle_connection_is_probed_by_the_system(broker_url: str) -> None:
         found = [sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name, _ in KEEP_ALIVE]
     assert found == [value for _, value in KEEP_ALIVE]
     assert found[0] + found[1] * found[2] <= 60, "a firewall that forgets after a minute keeps the connection"
+
+
+def test_interruption_that_comes_with_the_last_outcome_is_raised(broker_url: str, protocol: str) -> None:
+    with penstock.sync.connect(url_of(broker_url, protocol)) as connection:
+        publisher = connection.publisher(connection.declare_queue(fresh()))
+
+        def interrupt(receipt: penstock.Receipt) -> None:
+            raise KeyboardInterrupt
+
+        publisher.publish(b"x").add_callback(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            publisher.drain(10)
+        assert publisher.send(b"y").state == "confirmed"

@@ -474,23 +474,34 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
 
     @override
     def run(self, steps: Steps[T]) -> T:
-        """Carry out a call of the engine: read until each wait is done. An interruption is thrown into the call."""
+        """Carry out a call of the engine: read until each wait is done. An interruption is thrown into the call.
+
+        An interruption that comes as the wait is done is raised at the next wait, or at the end of the call.
+        """
         self.check_thread()
         engine = self._engine
         engine.now = self._clock()
+        late: list[BaseException] = []
         try:
             wait = next(steps)
             while True:
                 while not wait.done:
+                    if late:
+                        steps.throw(late[0])
+                        raise late[0]
                     try:
                         self._turn(None)
                     except BaseException as error:
                         if not wait.done:
                             steps.throw(error)
                             raise
+                        if not isinstance(error, Exception):
+                            late.append(error)
                 wait = steps.send(None)
         except StopIteration as end:
             self._release()
+            if late:
+                raise late[0] from None
             return cast(T, end.value)
 
     def _wait_for_receipt(self, receipt: Receipt, timeout: float | None) -> None:
