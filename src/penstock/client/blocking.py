@@ -25,7 +25,7 @@ from penstock.client.engine.messages import Message, delayed
 from penstock.client.engine.outcomes import PENDING, Blocked, ConfirmTimeout, ConnectionLost, Receipt
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import Delivery, ReceiverCore
-from penstock.client.engine.waits import Call, Steps, T
+from penstock.client.engine.waits import Call, Steps, T, Wait
 from penstock.client.engine.window import SendResult
 from penstock.client.errors import ClientError, ConnectionClosed, Timeout, WrongProtocol
 from penstock.client.handles import (
@@ -492,7 +492,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                     try:
                         self._turn(None)
                     except BaseException as error:
-                        if not wait.done:
+                        if not _is_over(wait):
                             steps.throw(error)
                             raise
                         if not isinstance(error, Exception):
@@ -656,3 +656,8 @@ def _keep_alive(sock: socket.socket) -> None:
 def _is_tls_pause(error: OSError) -> bool:
     """Return whether TLS only waits for the other side (ssl.SSLWantReadError, SSLWantWriteError)."""
     return type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")
+
+
+def _is_over(wait: Wait) -> bool:
+    """Return whether a wait is done, which a turn may have changed."""
+    return wait.done
