@@ -152,7 +152,7 @@ def test_samples_stay_few_and_represent_all_messages() -> None:
         light += charge == 200
         if sequence >= due:
             taken += 1
-            due = sequence + samples.add((sender, "events"), charge)
+            due = sequence + samples.add(sender, "events", charge)
     assert taken <= SAMPLES_A_GAP * 16
     sizes = samples.take_sizes()
     assert len(sizes) == 13  # 3000 is below 2**12.
@@ -170,7 +170,7 @@ def test_samples_of_a_slow_queue_are_all_messages() -> None:
     for _ in range(SAMPLES_A_GAP * 100):
         samples.add(FAST, 1)
     samples.fit(20)
-    assert [samples.add(("slow", ""), 100) for _ in range(20)] == [1] * 20
+    assert [samples.add("slow", "", 100) for _ in range(20)] == [1] * 20
     samples.fit(1 << 50)
     assert 0 < samples.add(FAST, 1) <= 2 * GAP_MOST
 
@@ -178,6 +178,6 @@ def test_samples_of_a_slow_queue_are_all_messages() -> None:
 def test_samples_remember_a_bounded_number_of_publishers_and_sizes() -> None:
     samples = ArrivalSamples()
     for number in range(SENDERS_MOST * 2):
-        samples.add((f"p{number // 2}", f"e{number % 2}"), 1 << 50)
+        samples.add(f"p{number // 2}", f"e{number % 2}", 1 << 50)
     assert len(samples.take_senders()) == SENDERS_MOST
     assert len(samples.take_sizes()) == SIZES

@@ -61,20 +61,38 @@ Sender = tuple[str, str]
 class ArrivalSamples:
     """Sampled arrivals of one queue: messages by size, and by publisher with its exchange."""
 
-    __slots__ = ("sizes", "senders", "_gap", "_step", "_seed", "_taken")
+    __slots__ = ("sizes", "_senders", "_publisher", "_exchange", "_run", "_gap", "_step", "_seed", "_taken")
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
         """Messages by the power of two of their charge: entry n counts charges from 2**(n-1) to 2**n - 1."""
-        self.senders: dict[Sender, int] = {}
-        """Messages by publisher and exchange."""
+        self._senders: dict[Sender, int] = {}
+        self._publisher: str = ""
+        self._exchange: str = ""
+        self._run: i64 = 0
+        """Messages of this publisher to this exchange that are not yet in `_senders`: most samples have the sender of
+        the one before, and need no tuple.
+        """
         self._gap: i64 = 1
         self._step: i64 = 1
         """Number of messages that the next sample represents."""
         self._seed: i64 = 1
         self._taken: i64 = 0
 
-    def add(self, sender: Sender, charge: i64) -> i64:
+    @property
+    def senders(self) -> dict[Sender, int]:
+        """Return the messages by publisher and exchange."""
+        self._count_run()
+        return self._senders
+
+    def _count_run(self) -> None:
+        if self._run > 0:
+            sender = (self._publisher, self._exchange)
+            if sender in self._senders or len(self._senders) < SENDERS_MOST:
+                self._senders[sender] = self._senders.get(sender, 0) + int(self._run)
+            self._run = 0
+
+    def add(self, publisher: str, exchange: str, charge: i64) -> i64:
         """Add a sample; return the number of messages until the next sample."""
         size: i64 = 0
         while charge > 0 and size < SIZES - 1:
@@ -82,10 +100,12 @@ class ArrivalSamples:
             size += 1
         while len(self.sizes) <= size:
             self.sizes.append(0)
-        weight = int(self._step)
-        self.sizes[size] += weight
-        if sender in self.senders or len(self.senders) < SENDERS_MOST:
-            self.senders[sender] = self.senders.get(sender, 0) + weight
+        self.sizes[size] += int(self._step)
+        if publisher is not self._publisher or exchange is not self._exchange:
+            self._count_run()
+            self._publisher = publisher
+            self._exchange = exchange
+        self._run += self._step
         self._taken += 1
         if self._taken >= SAMPLES_A_GAP and self._gap < GAP_MOST:
             self._taken = 0
@@ -117,7 +137,7 @@ class ArrivalSamples:
     def take_senders(self) -> dict[Sender, int]:
         """Take the senders counted since the last call."""
         senders = self.senders
-        self.senders = {}
+        self._senders = {}
         return senders
 
 
@@ -296,7 +316,7 @@ class QueueCounters:
     def sample(self, publisher: str, exchange: str, charge: i64, sequence: i64) -> None:
         """Sample a message that a publisher has put into the queue by way of an exchange."""
         if self.last_look is not None and self.last_look.arrivals is not None:
-            self.next_sample = sequence + self.last_look.arrivals.add((publisher, exchange), charge)
+            self.next_sample = sequence + self.last_look.arrivals.add(publisher, exchange, charge)
 
     def begin_sampling(self, look: LastLook) -> None:
         """Begin to sample arrivals, from this look on."""
