@@ -168,11 +168,11 @@ FAST = ("fast", "")
 def test_samples_of_a_slow_queue_are_all_messages() -> None:
     samples = ArrivalSamples()
     for _ in range(SAMPLES_A_GAP * 100):
-        samples.add(FAST, 1)
+        samples.add(*FAST, 1)
     samples.fit(20)
     assert [samples.add("slow", "", 100) for _ in range(20)] == [1] * 20
     samples.fit(1 << 50)
-    assert 0 < samples.add(FAST, 1) <= 2 * GAP_MOST
+    assert 0 < samples.add(*FAST, 1) <= 2 * GAP_MOST
 
 
 def test_samples_remember_a_bounded_number_of_publishers_and_sizes() -> None:
