@@ -109,6 +109,8 @@ def test_cursor_expires_after_a_restart_of_its_broker_and_stays_gone(restarts):
         assert shown["idle_s"] + shown["expires_in_s"] == pytest.approx(3600)
         broker.control("settings.set", scope="queue", pattern="orders", settings={"cursor-expires": 1})
         until(lambda: not broker.control("list", kind="cursors")["items"], "the cursor has expired")
+        broker.declare(name="later", durable=True)
+        broker.publish("later", numbered(1), persistent=True)  # Its confirm comes behind the end of the cursor.
         broker = restarts(kill=True)
         with pytest.raises(
             CursorError, match=r"it was deleted, has expired \(cursor-expires\), or its broker was rest"
