@@ -9,6 +9,7 @@ from penstock.cli import common
 from penstock.cli.messages import NOTICE_S, Sending
 from penstock.cli.move_counts import MoveCounts
 from penstock.cli.progress import Progress
+from penstock.content.properties import COPIES
 from penstock.errors import ConfigError, InvalidField
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ NEXT_S: Final = 0.05
 """Seconds for which a batch waits for another message."""
 UNMATCHED_MOST: Final = 10_000
 """Most messages that the filter does not match: they stay unacknowledged until the end."""
-COPIES: Final = ("CC", "BCC")
-"""Headers by which a broker routes copies."""
 
 
 class BrokerMove:

@@ -163,6 +163,8 @@ def _text(value: object) -> str:
 CC: Final = "CC"
 BCC: Final = "BCC"
 """Headers with additional routing keys of a message (RabbitMQ's sender-selected distribution); BCC is not delivered."""
+COPIES: Final[tuple[str, ...]] = (CC, BCC)
+"""Headers by which a broker routes copies of a message."""
 CONTROL_REPLIES: Final = "amq.penstock.replies"
 """Name by which a client declares an exclusive queue for answers to control requests; each client gets its own
 queue.

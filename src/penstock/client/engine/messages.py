@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.content.delay import DELAY_MS_MAX
-from penstock.content.properties import Properties
+from penstock.content.properties import COPIES, Properties
 
 Body = bytes | bytearray | memoryview
 DELAY: Final = "x-opt-delivery-delay"
@@ -132,8 +132,6 @@ class Received:
         return None
 
 
-COPIES: Final = ("CC", "BCC")
-"""Headers by which a broker routes copies of a message."""
 NO_PROPERTIES: Final = Properties()
 
 

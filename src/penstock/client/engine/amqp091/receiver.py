@@ -24,7 +24,7 @@ from penstock.client.engine.receiver import ACKS, REJECTED, Delivery, ReceiverCo
 from penstock.client.engine.terms import ReceiverTerms
 from penstock.client.engine.waits import Call, Steps
 from penstock.client.errors import ChannelClosed, ReceiverClosed
-from penstock.content.properties import Properties
+from penstock.content.properties import COPIES, Properties
 from penstock.markers import override
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method
@@ -33,7 +33,7 @@ from penstock.wire.amqp091.content_header import FIXED_OCTETS, HEADERS_FLAG, USE
 _ACK_START: Final = 0x010000_0000000D_00
 """Beginning of a method frame with 13 bytes of payload, without its channel."""
 _USER_ID_FLAG: Final = 1 << (15 - USER_ID)
-_COPIES: Final = (b"\x02CC", b"\x03BCC")
+_COPIES: Final = tuple(bytes((len(name),)) + name.encode() for name in COPIES)
 """Names of headers by which a broker routes copies, as in a table."""
 
 
