@@ -20,7 +20,7 @@ from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_composite, encode
 from penstock.wire.amqp10.field_cursor import ABSENT, FieldCursor
 from penstock.wire.amqp10.neutral_reader import annotations_of, properties_of
-from penstock.wire.amqp10.neutral_values import to_amqp10
+from penstock.wire.amqp10.neutral_values import COPIES, to_amqp10
 from penstock.wire.amqp10.sections import (
     SUBJECT,
     USER_ID,
@@ -49,7 +49,7 @@ _NO_HEAD: Final = b"\x00\x53\x75\xa0\x00"
 """Message whose only section is the body, without the bytes of that section."""
 SETTLED: Final = 1
 """Mode of a sender that forgets each message when it sends it."""
-_COPIES: Final = b"x-cc"
+_COPIES: Final = COPIES.encode()
 """Annotation by which a broker routes copies."""
 _SMALL: Final = (BINARY8, STRING8, SYMBOL8)
 _LARGE: Final = (BINARY32, STRING32, SYMBOL32)
@@ -108,7 +108,10 @@ class Receiver10(ReceiverCore):
         """Bytes before the body of the last message whose body was one data section, which many messages share."""
         self.passed_from: bytes = b""
         self.passed: bytes | None = None
-        """Bytes of the last message that was passed on, and what precedes its body there."""
+        self.passed_at: i64 = ABSENT
+        """Bytes of the last message that was passed on, what precedes its body there, and the start of a body in these
+        bytes that is not one data section.
+        """
         self.parts: list[bytes] = []
         """Frames of the delivery that is arriving."""
         self.partial_id: i64 = ABSENT
@@ -418,16 +421,21 @@ class Receiver10(ReceiverCore):
     def passed_head(self, delivery: Delivery) -> bytes | None:
         if delivery.head is not self.passed_from:
             self.passed_from = delivery.head
-            self.passed = self._head_of(delivery)
+            self.passed = self._head_of(delivery)  # Walks the sections, which the next line reads.
+            self.passed_at = self._whole_at(delivery.head)
         return self.passed
 
     @override
     def passed_content(self, delivery: Delivery) -> bytes | None:
-        head, sections = delivery.head, self._walked(delivery)
-        if sections.body_code == ABSENT or data_alone(head, sections.body_at, len(head)) > 0:
-            return None
         before = self.passed_head(delivery)
-        return None if before is None else before + head[sections.body_at :]
+        return None if before is None or self.passed_at == ABSENT else before + delivery.head[self.passed_at :]
+
+    def _whole_at(self, head: bytes) -> i64:
+        """Return the start of the body in bytes that were just walked; `ABSENT` if the body is apart, or plain data."""
+        sections = self.sections
+        if sections.body_code == ABSENT or data_alone(head, sections.body_at, len(head)) > 0:
+            return ABSENT
+        return sections.body_at
 
     def _head_of(self, delivery: Delivery) -> bytes | None:
         """Return the sections before the body for another link: a new header, and no delivery annotations, which are
