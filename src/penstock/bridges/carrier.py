@@ -9,21 +9,27 @@ producers. What the target refuses stays unsettled, and returns to the source at
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.bridges.ends import End
 from penstock.bridges.hops import with_hop
 from penstock.bridges.state import AWAY, HELD, IDLE, MOVING, REFUSED, State
-from penstock.client.aio import Connection, Publisher, Receiver
-from penstock.client.engine import outcomes
+from penstock.client.aio import Connection, Publisher
 from penstock.client.engine.events import LOST, RECONNECTED, Event
-from penstock.client.engine.outcomes import Blocked, FlowControlTimeout, Receipt
+from penstock.client.engine.messages import Forwarded
+from penstock.client.engine.outcomes import ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.receiver import Delivery
-from penstock.client.errors import ClientError, MessageTooLarge
+from penstock.client.engine.relay import Relay
+from penstock.client.errors import ClientError
+from penstock.client.handles import relay_of
 from penstock.client.options import Options
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.option_types import ReceiverOptions
 
 PREFETCH: Final = 2000
 """Messages of the source that are on their way at most."""
@@ -35,6 +41,10 @@ LOOK_S: Final = 0.5
 """Seconds between two looks at the state, while nothing else happens."""
 ENDING_S: Final = 10.0
 """Most seconds in which the end waits for confirms of messages on their way."""
+WINDOW_BYTES: Final = 1024 * 1024
+"""Bytes of messages that have arrived and wait for room at most, and one message more."""
+MOST: Final = 1 << 30
+"""Messages that may go on at a time, without a count."""
 QUIET_S: Final = 86_400
 """Seconds that the client waits for room before it warns: the carrier says by itself what holds it."""
 
@@ -54,10 +64,6 @@ class Terms:
     prefetch: int = PREFETCH
 
 
-NO_REASON: Final = "it gives no reason"
-"""Reason of a basic.nack, which has none."""
-
-
 class TooManyRefused(ClientError):
     """The target has refused so many messages that the carrier has ended."""
 
@@ -72,27 +78,22 @@ class Carrier:
         self._options = (old, new)
         self._terms = terms
         self.state = State()
-        self._left: list[Delivery] = []
-        """Deliveries that the target has refused."""
-        self._underway = 0
+        self._relay: Relay | None = None
         self._taken = 0
-        self._settled = asyncio.Event()
-        self._stopping = asyncio.Event()
-        self._ending = False
-        """True once nothing more is sent: refusals are then of messages that were taken back."""
+        self._is_stopping = False
         self._away: dict[str, str] = {}
         """Reasons by the end whose connection is lost."""
-        self._refused_at = 0.0
-        """Time of the last refusal; 0 before the first."""
 
     @property
     def underway(self) -> int:
         """Return the number of messages that were sent and have no outcome: they may be in both queues."""
-        return self._underway
+        return 0 if self._relay is None else self._relay.under_way
 
     def stop(self) -> None:
         """Take no more messages, and end when those on their way have their outcomes."""
-        self._stopping.set()
+        self._is_stopping = True
+        if self._relay is not None:
+            self._relay.wake()
 
     async def run(self) -> State:
         """Carry until the end that the terms give, or `stop`. Raises `PenstockError` as the client does."""
@@ -109,13 +110,24 @@ class Carrier:
                 durable=False,
                 flow_control_wait_notify_period=QUIET_S,
             )
-            prefetch = min(self._terms.prefetch, self._terms.count or self._terms.prefetch)
-            async with old.receiver(self._source.queue, prefetch=prefetch, selector=self._terms.selector) as receiver:
+            async with old.receiver(self._source.queue, **self._receiver_options()) as receiver:
+                keeps_key = not self._target.queue and self._target.key is None
+                relay = self._relay = relay_of(receiver, publisher, keeps_key, self._prepared())
                 try:
-                    await self._carry(receiver, publisher)
+                    await self._carry(relay, publisher, old, new)
                 finally:
-                    await self._end(publisher)
+                    await self._end(relay, publisher, new)
         return self.state
+
+    def _receiver_options(self) -> ReceiverOptions:
+        """Return the options of the receiver, whose bytes are bounded at each broker."""
+        terms, options = self._terms, self._options[0]
+        found: ReceiverOptions = {"prefetch": min(terms.prefetch, terms.count or terms.prefetch)}
+        if not options.is_window_chosen:
+            found["consumerWindowSize"] = WINDOW_BYTES
+        if terms.selector:
+            found["selector"] = terms.selector
+        return found
 
     def _listen(self, connection: Connection, noun: str) -> None:
         def heard(event: Event) -> None:
@@ -126,119 +138,77 @@ class Carrier:
 
         connection.on_event(heard)
 
-    async def _carry(self, receiver: Receiver, publisher: Publisher) -> None:
+    async def _carry(self, relay: Relay, publisher: Publisher, old: Connection, new: Connection) -> None:
         loop, terms = asyncio.get_running_loop(), self._terms
         quiet_since = loop.time()
-        while not self._stopping.is_set():
-            is_all = terms.count is not None and self._taken >= terms.count
-            if is_all and not self._underway:
+        while not self._is_stopping:
+            left = MOST if terms.count is None else terms.count - self._taken
+            if left == 0 and not relay.under_way:
                 return
-            if is_all:
-                delivery = None
-                await self._outcome(LOOK_S)
-            else:
-                delivery = receiver.receive_nowait() or await self._wait(receiver)
-            if delivery is not None:
-                await self._pass_on(delivery, publisher)
-                quiet_since = loop.time()
-            elif self._underway or self._away:
+            moved = relay.move(left)
+            if not moved:
+                moved = await self._wait(relay, left, old, new)
+            self._taken += moved
+            if moved or relay.under_way or self._away:
                 quiet_since = loop.time()
             elif terms.until_empty and loop.time() - quiet_since >= EMPTY_S:
                 return
-            self._look(publisher)
-            if len(self._left) > REFUSED_MOST:
+            self._look(relay, publisher)
+            if len(relay.left) > REFUSED_MOST:
                 raise TooManyRefused(
-                    f"more than {REFUSED_MOST:,} messages were refused by {self._target}: {self.state.reasons[-1]}"
+                    f"more than {REFUSED_MOST:,} messages were refused by {self._target}: {relay.reasons[-1]}"
                 )
 
-    async def _wait(self, receiver: Receiver) -> Delivery | None:
-        """Wait a moment for the next message, or for `stop`."""
-        receiving = asyncio.ensure_future(receiver.receive(LOOK_S))
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait((receiving, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not receiving.done():
-                return None
-            return receiving.result()
-        finally:
-            stopping.cancel()
-            receiving.cancel()
+    async def _wait(self, relay: Relay, left: int, old: Connection, new: Connection) -> int:
+        """Wait a moment for what is missing: outcomes, room, or a message. Return how many messages went on."""
+        if left == 0:
+            with suppress(ConfirmTimeout):
+                await new.run(relay.finishing(LOOK_S))
+        elif relay.is_blocked():
+            with suppress(FlowControlTimeout):
+                return await new.run(relay.moving(LOOK_S))
+        else:
+            await old.run(relay.waiting(LOOK_S))
+        return 0
 
-    async def _pass_on(self, delivery: Delivery, publisher: Publisher) -> None:
-        """Send one message as soon as there is room."""
-        self._taken += 1
-        self.state.again += delivery.redelivered
-        message = delivery.forwarded(None if self._target.queue else self._target.key or delivery.routing_key)
-        if self._terms.with_hops:
-            message.properties = with_hop(message.properties, self._source, delivery.redelivered)
-        loop = asyncio.get_running_loop()
-        while not self._stopping.is_set():
-            try:
-                receipt = publisher.try_publish(message)
-                if isinstance(receipt, Blocked):
-                    receipt = await publisher.publish(message, timeout=LOOK_S)
-            except FlowControlTimeout:
-                self._look(publisher)
-                continue
-            except (ValueError, MessageTooLarge) as error:  # The target's protocol cannot carry a value, or its size.
-                self._refuse(delivery, str(error))
-                return
-            self._underway += 1
-            receipt.add_callback(lambda receipt: self._settle(receipt, delivery, loop.time()))
-            return
-        self._taken -= 1
-        delivery.release()
+    def _prepared(self) -> Callable[[Delivery, Forwarded], bool] | None:
+        """Return a function that changes each message before it is sent; None if messages stay as they are."""
+        return self._add_hop if self._terms.with_hops else None
 
-    def _settle(self, receipt: Receipt, delivery: Delivery, now: float) -> None:
-        self._underway -= 1
-        self._settled.set()
-        if receipt.outcome == outcomes.CONFIRMED:
-            delivery.accept()
-            self.state.confirmed(len(delivery.body), now)
-        elif self._ending:
-            delivery.release()
-        elif receipt.outcome == outcomes.REFUSED:
-            self._refuse(delivery, receipt.reason or NO_REASON)
+    def _add_hop(self, delivery: Delivery, message: Forwarded) -> bool:
+        message.properties = with_hop(message.properties, self._source, delivery.redelivered)
+        return True
 
-    async def _outcome(self, seconds: float) -> None:
-        """Wait for the next outcome, at most so long."""
-        self._settled.clear()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._settled.wait(), seconds)
-
-    def _refuse(self, delivery: Delivery, reason: str) -> None:
-        self._left.append(delivery)
-        self.state.refuse(reason)
-        self._refused_at = asyncio.get_running_loop().time()
-
-    def _look(self, publisher: Publisher) -> None:
+    def _look(self, relay: Relay, publisher: Publisher) -> None:
         """Set the state from what was seen last."""
         now, state = asyncio.get_running_loop().time(), self.state
-        blocked = publisher.blocked
+        state.count(relay)
         if self._away:
             noun, reason = next(iter(self._away.items()))
             state.change(AWAY, f"{noun} is away: {reason}", now)
-        elif self._refused_at and (self._refused_at >= state.last or now - self._refused_at < EMPTY_S):
-            state.change(REFUSED, f"{self._target} refuses: {state.reasons[-1]}", now)
-        elif blocked is not None and (self._underway or blocked.queue is not None):
+            return
+        if relay.refused_at and (relay.refused_at >= state.last or now - relay.refused_at < EMPTY_S):
+            state.change(REFUSED, f"{self._target} refuses: {relay.reasons[-1]}", now)
+            return
+        blocked = publisher.blocked
+        if blocked is not None and (relay.under_way or blocked.queue is not None):
             state.change(HELD, f"{self._target} has no room: {blocked.reason}", now)
         elif state.last and now - state.last < EMPTY_S:
             state.change(MOVING, "", now)
-        elif self._underway:
-            state.change(HELD, f"{self._target} has not confirmed {self._underway:,} messages", now)
+        elif relay.under_way:
+            state.change(HELD, f"{self._target} has not confirmed {relay.under_way:,} messages", now)
         else:
             state.change(IDLE, "", now)
 
-    async def _end(self, publisher: Publisher) -> None:
+    async def _end(self, relay: Relay, publisher: Publisher, new: Connection) -> None:
         """Take back what the target holds, wait for the outcomes of the rest, and return what was refused."""
-        loop = asyncio.get_running_loop()
-        self._ending = True
+        relay.is_ending = True
         with suppress(PenstockError):
             await publisher.withdraw(ENDING_S)
-        deadline = loop.time() + ENDING_S
-        while self._underway and loop.time() < deadline:
-            await self._outcome(deadline - loop.time())
-        for delivery in self._left:
-            delivery.release()
+        with suppress(PenstockError, TimeoutError):
+            async with asyncio.timeout(ENDING_S):
+                await new.run(relay.finishing(ENDING_S))
+        relay.return_refused()
+        self.state.count(relay)
         with suppress(PenstockError):
             await publisher.close(0)

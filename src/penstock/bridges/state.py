@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.client.engine.relay import Relay
+
 MOVING: Final = "moving"
 IDLE: Final = "idle"
 HELD: Final = "held"
 REFUSED: Final = "refused"
 AWAY: Final = "away"
-REASONS_MOST: Final = 10
-"""Most different reasons of refusals that are kept."""
 
 
 @dataclass
@@ -43,17 +43,10 @@ class State:
             self.since = now
         self.name, self.reason = name, reason
 
-    def confirmed(self, size: int, now: float) -> None:
-        """Count a message that the target has confirmed."""
-        self.carried += 1
-        self.bytes += size
-        self.last = now
-
-    def refuse(self, reason: str) -> None:
-        """Count a message that the target has refused."""
-        self.refused += 1
-        if reason not in self.reasons and len(self.reasons) < REASONS_MOST:
-            self.reasons.append(reason)
+    def count(self, relay: Relay) -> None:
+        """Take over the counts of a relay."""
+        self.carried, self.bytes, self.again = relay.confirmed, relay.bytes, relay.again
+        self.refused, self.reasons, self.last = relay.refused_count, relay.reasons, relay.confirmed_at
 
     def sentence(self, now: float) -> str:
         """Return the state in words, with its reason and its age."""
