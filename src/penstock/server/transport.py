@@ -19,6 +19,7 @@ from penstock.core.publish.held import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.server.secured_protocol import SecuredProtocol
 from penstock.server.socket_transport import LARGE_READ_BYTES
+from penstock.server.unix_socket import ends_of
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
@@ -162,8 +163,7 @@ class Transport(SecuredProtocol):
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._socket = transport
-        host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
-        ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
+        (host, port), (ours, at) = ends_of(transport)
         securing = transport.get_extra_info("sslcontext") is not None
         peer = Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), securing)
         self.connection = self.event_loop.connected(self, peer)
