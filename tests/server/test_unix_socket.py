@@ -117,7 +117,7 @@ def test_path_that_another_listener_has_taken_over_is_not_removed(tmp_path: Path
 def test_missing_socket_and_missing_directory_are_told_with_the_path(tmp_path: Path) -> None:
     with pytest.raises(ConnectError, match=r"unix:/.*/none: .*start the broker or correct the path"):
         connect(f"amqp://{str(tmp_path / 'none').replace('/', '%2F')}/")
-    with pytest.raises(StartError, match="cannot listen on unix:.*/no/where: No such file or directory"):
+    with pytest.raises(StartError, match=r"cannot listen on unix:.*/no/where: No such file or directory"):
         UnixSocket(str(tmp_path / "no" / "where"), "listen").open(1)
 
 

@@ -337,7 +337,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         name = address.host if self.options.tls is not None else None
         try:
             async with asyncio.timeout(timeout):
-                if address.is_path():
+                if self.options.dial is not None:
+                    await loop.create_connection(lambda: _Wire(self), sock=await self.options.dial())
+                elif address.is_path():
                     await loop.create_unix_connection(
                         lambda: _Wire(self), address.host, ssl=self.options.tls, server_hostname=name
                     )
