@@ -73,7 +73,7 @@ class Start:
     http_tls: Annotated[str | None, Rule(ADDRESS)] = None
     """HOST:PORT of the HTTP API with TLS, usually with port 15671."""
     metrics_listen: Annotated[str | None, Rule(ADDRESS)] = None
-    """HOST:PORT of metrics and probes without a login, usually with port 15692, or unix:PATH; none: no such listener."""
+    """HOST:PORT of metrics and probes without a login, usually port 15692, or unix:PATH; none: no such listener."""
     metrics_objects_max: Annotated[int, Rule(whole(0, 1_000_000))] = 10_000
     """Queues, connections, channels or cursors in one answer of `/metrics/per-object`; the others are counted."""
     data: Annotated[str | None, Rule(STRING)] = None
