@@ -18,8 +18,8 @@ from penstock.core.large_bodies import Parts
 from penstock.core.publish.held import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.server.secured_protocol import SecuredProtocol
+from penstock.server.socket_ends import ends_of
 from penstock.server.socket_transport import LARGE_READ_BYTES
-from penstock.server.unix_socket import ends_of
 
 if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop

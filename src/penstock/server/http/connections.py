@@ -30,7 +30,7 @@ from penstock.server.http.metrics import MetricsService
 from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service
 from penstock.server.secured_protocol import SecuredProtocol
-from penstock.server.unix_socket import ends_of
+from penstock.server.socket_ends import ends_of
 from penstock.settings.config import Settings
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # No log line for each request of a stranger.

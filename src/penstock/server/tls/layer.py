@@ -28,11 +28,11 @@ from typing_extensions import override
 from penstock.connections.peer import is_loopback, network_of
 from penstock.flow.states import StateTable
 from penstock.server.secured_protocol import SecuredProtocol
+from penstock.server.socket_ends import ends_of
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.certificate import session_of
 from penstock.server.tls.contexts import READ_OCTETS, TlsServer
 from penstock.server.tls.handshakes import Handshake, reason_of
-from penstock.server.unix_socket import ends_of
 
 HANDSHAKE_OCTETS: Final = 16 * 1024
 """Most bytes of a handshake that are read at once."""
