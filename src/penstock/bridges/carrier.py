@@ -142,6 +142,11 @@ class Carrier:
         """Return the number of messages that were sent and have no outcome: they may be in both queues."""
         return 0 if self._relay is None else self._relay.under_way
 
+    @property
+    def confirmed(self) -> int:
+        """Return the number of messages that the target has confirmed."""
+        return 0 if self._relay is None else self._relay.confirmed
+
     def stop(self) -> None:
         """Take no more messages, and end when those on their way have their outcomes."""
         self._stopping.set()

@@ -12,6 +12,9 @@ IDLE: Final = "idle"
 HELD: Final = "held"
 REFUSED: Final = "refused"
 AWAY: Final = "away"
+STARTING: Final = "starting"
+ENDED: Final = "ended"
+"""States of a bridge of a broker before its first connection, and after its last message."""
 
 
 @dataclass
