@@ -12,6 +12,9 @@ IDLE: Final = "idle"
 HELD: Final = "held"
 REFUSED: Final = "refused"
 AWAY: Final = "away"
+STARTING: Final = "starting"
+ENDED: Final = "ended"
+"""States of a bridge of a broker before its first connection, and after its last message."""
 
 
 @dataclass
@@ -36,6 +39,8 @@ class State:
     """Time of the last confirmed message; 0 before the first."""
     reasons: list[str] = field(default_factory=list)
     """Different reasons of refusals, the first ones."""
+    before: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Messages, bytes, messages delivered before and refusals, as they were at the last `begin`."""
 
     def change(self, name: str, reason: str, now: float) -> None:
         """Enter a state; the time of its begin stays while its name does."""
@@ -43,10 +48,16 @@ class State:
             self.since = now
         self.name, self.reason = name, reason
 
+    def begin(self) -> None:
+        """Keep the counts so far: another relay begins."""
+        self.before = self.carried, self.bytes, self.again, self.refused
+
     def count(self, relay: Relay) -> None:
-        """Take over the counts of a relay."""
-        self.carried, self.bytes, self.again = relay.confirmed, relay.bytes, relay.again
-        self.refused, self.reasons, self.last = relay.refused_count, relay.reasons, relay.confirmed_at
+        """Add the counts of a relay to those before `begin`."""
+        carried, octets, again, refused = self.before
+        self.carried, self.bytes = carried + relay.confirmed, octets + relay.bytes
+        self.again, self.refused = again + relay.again, refused + relay.refused_count
+        self.reasons, self.last = relay.reasons, relay.confirmed_at or self.last
 
     def sentence(self, now: float) -> str:
         """Return the state in words, with its reason and its age."""

@@ -60,6 +60,8 @@ class Relay(SendResult):
         """Deliveries that the target has refused, which are unsettled."""
         self.reasons: list[str] = []
         """Different reasons of refusals, the first ones."""
+        self.reason: str = ""
+        """Reason of the last refusal."""
         self.is_ending: bool = False
         """True once nothing more is sent: a refused message is then one that was withdrawn, and returns."""
 
@@ -74,6 +76,7 @@ class Relay(SendResult):
             delivery = receiver.take_now()
             if delivery is None:
                 break
+            self.again += delivery.redelivered
             self._send(delivery)
             count += 1
         return count
@@ -96,7 +99,6 @@ class Relay(SendResult):
 
     def _send(self, delivery: Delivery) -> None:
         """Send a message that has room, or refuse it if the target's protocol cannot carry a value, or its size."""
-        self.again += delivery.redelivered
         message = delivery.forwarded(delivery.routing_key if self.keeps_key else None)
         try:
             if self.prepare is not None and not self.prepare(delivery, message):
@@ -163,8 +165,19 @@ class Relay(SendResult):
         self.refused_count += 1
         self.refused_at = self.publisher.wakes.now
         self.left.append(delivery)
+        self.reason = reason
         if reason not in self.reasons and len(self.reasons) < REASONS_MOST:
             self.reasons.append(reason)
+
+    def send_left(self) -> bool:
+        """Send the message again that was refused first, if there is room; return whether it was sent.
+
+        If it is refused again, it is the last of them.
+        """
+        if not self.left or not self.publisher.is_free(len(self.left[0].body)):
+            return False
+        self._send(self.left.pop(0))
+        return True
 
     def return_refused(self) -> None:
         """Return the refused messages to their queue."""
