@@ -135,15 +135,22 @@ def test_task_that_runs_again_gets_the_taken_rows_and_sends_the_rest(sink: Sink)
     assert "has 9 rows, and 8 of them were taken" in again.ask("sink.commit", partitions={"0": 9})["text"]
 
 
-def test_beginning_with_sequences_is_stored_and_answers_the_last_one(sink: Sink) -> None:
+def test_beginning_with_sequences_answers_the_last_one(sink: Sink) -> None:
     task = Task(sink)
     begun = task.ask("sink.begin", partition=0, attempt=0, run="", sequences=True)
-    assert begun == {"rows": 0, "checked": 0, "digest": "", "reached": 0, "new": True}
-    again = task.ask("sink.begin", partition=0, attempt=1, run="", sequences=True)
-    assert (again["rows"], again["new"]) == (0, False)
+    assert begun == {"rows": 0, "checked": 0, "digest": "", "reached": 0}
     sink.driver.control.ranges.batches.marks.of_query("/", "q")[0].marks[0].reached = 7
     assert task.ask("sink.begin", partition=0, attempt=2, run="", write="x", sequences=True)["reached"] == 7
     assert "reached" not in task.ask("sink.begin", partition=0, attempt=3, run="", write="y")
+
+
+def test_beginning_of_a_query_without_marks_is_refused_if_it_was_begun_before(sink: Sink) -> None:
+    task = Task(sink)
+    refused = task.ask("sink.begin", partition=0, attempt=0, sequences=True, known=True)
+    assert (refused["code"], "query 'q' at queue \"out\" has no marks here" in refused["text"]) == (404, True)
+    assert sink.driver.control.ranges.sinks_of("/") == [], "nothing was begun"
+    task.ask("sink.begin", partition=0, attempt=0, sequences=True)
+    assert task.ask("sink.begin", partition=0, attempt=1, sequences=True, known=True)["rows"] == 0
 
 
 def test_rows_of_a_block_of_contents_move_the_mark_to_their_sequence(sink: Sink) -> None:

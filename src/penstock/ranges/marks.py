@@ -389,13 +389,10 @@ class SinkMarks(TimerHandler):
                 "option for the next batch"
             )
 
-    def store_beginning(self, progress: BatchProgress) -> bool:
-        """Store the progress before its first row; return whether it had not been stored before."""
-        if progress.recorded:
-            return False
-        self._record_progress(progress)
-        progress.recorded = True
-        return True
+    def store_beginning(self, progress: BatchProgress) -> None:
+        """Store the progress before its first row."""
+        if not progress.recorded:
+            self._record_progress(progress)
 
     def abort(self, progress: BatchProgress, write: str) -> None:
         """Record that a write has failed: the same run of the query may begin the batch again."""

@@ -212,9 +212,9 @@ class SinkBatches:
         A batch that is spread over several brokers begins at each of them before any has a row. Without `partition`
         only the batch begins, for a partition whose rows go to another broker.
 
-        With `sequences` the rows have numbers of their source (column `sequence`). The batch is stored at once, so that
-        its absence means that it was lost. The answer then has the number of the last enqueued row (`reached`), and
-        whether the batch was not known before (`new`).
+        With `sequences` the rows have numbers of their source (column `sequence`), and the answer has that of the last
+        enqueued row (`reached`). The batch is stored at once. So a sender that has begun it can ask for it with
+        `known`, which is refused (404) if the marks are lost, and begins nothing.
         """
         if request.fields.get("partition") is None:
             self._begin_batch(request, BatchIds(request))
@@ -232,7 +232,8 @@ class SinkBatches:
         mark = marks.begin_partition(progress, ids.partition, ids.attempt)
         found: dict[str, object] = {"rows": int(mark.rows), "checked": int(mark.checked), "digest": mark.digest}
         if request.flag("sequences"):
-            found |= {"reached": int(mark.reached), "new": marks.store_beginning(progress)}
+            found["reached"] = int(mark.reached)
+            marks.store_beginning(progress)
             self._flush()
         elif mark.rows > 0:
             self._flush()
@@ -240,12 +241,22 @@ class SinkBatches:
 
     def _begin_batch(self, request: ControlRequest, ids: BatchIds) -> BatchProgress:
         ids.check_access(request)
+        if request.flag("known"):
+            self._check_known(request, ids)
         check_no_cycle(self.broker.pinned_rooms, request.vhost, ids.id, self._queues(request, ids))
         progress = ids.begin(request, self.marks)
         self.marks.check_mode(progress, _is_transactional(request))
         if ids.spread:
             self._flush()
         return progress
+
+    def _check_known(self, request: ControlRequest, ids: BatchIds) -> None:
+        """Raise NotFound (404) for a query whose marks are not here."""
+        if self.marks.of(request.vhost.name, ids.query, ids.target) is None:
+            raise NotFound(
+                f"query '{ids.query}' at {ids.target} has no marks here: they were dropped after a week without a request, "
+                "or lost with their store"
+            )
 
     def commit(self, request: ControlRequest) -> dict[str, object] | None:
         """End a batch: publish the stages of the named attempts, or check that all rows were enqueued."""
