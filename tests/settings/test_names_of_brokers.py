@@ -182,7 +182,8 @@ def of_exchange(arguments: dict[str, object]) -> tuple[bool, list[str]]:
 
 def of_policy(definition: dict[str, object]) -> tuple[bool, list[str]]:
     policy = read_policy("/", "p", {"pattern": "", "definition": definition}, False)
-    return bool(policy.values) or policy.alternate is not None, policy.idle
+    has_effect = policy.alternate is not None or policy.upstreams is not None
+    return bool(policy.values) or has_effect, policy.idle
 
 
 READERS: Final = {"queue": of_queue, "consumer": of_consumer, "exchange": of_exchange, "policy": of_policy}
