@@ -337,7 +337,12 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         name = address.host if self.options.tls is not None else None
         try:
             async with asyncio.timeout(timeout):
-                await loop.create_connection(lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name)
+                if self.options.dial is not None:
+                    await loop.create_connection(lambda: _Wire(self), sock=await self.options.dial())
+                else:
+                    await loop.create_connection(
+                        lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name
+                    )
                 await self.run(engine.until(engine.opened, NEVER))
                 calls.renew_later(engine, self.options)
         except (OSError, TimeoutError) as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from penstock.client.engine.lane import WINDOW_MAX
@@ -30,6 +30,7 @@ from penstock.settings.kind import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from ssl import SSLContext
 
 CONNECTION: Final = "connection"
@@ -239,6 +240,8 @@ class Options:
         """Name of the streaming query whose results are published, over AMQP 0-9-1; empty for none."""
         self.token: Callable[[], str] | str | None = None
         """Token instead of a password, or a function that returns one: at each login, and before it expires."""
+        self.dial: Callable[[], Awaitable[socket.socket]] | None = None
+        """Function that returns a connected socket for each login, in asyncio; None to connect to the hosts."""
         self._container = f"penstock-{os.urandom(6).hex()}"
         self._producer = os.urandom(16).hex()
         self._publisher_terms: PublisherTerms | None = None

@@ -194,6 +194,8 @@ class Peer:
         """Authentication mechanism, such as PLAIN; empty before the login."""
         self.tls_subject: str = ""
         """User that the peer's certificate names, for the mechanism EXTERNAL; empty without TLS or a certificate."""
+        self.is_internal: bool = False
+        """True for a connection of the broker's own worker, whose user the broker has set."""
         self.securing = securing
         """True while a handshake of TLS is in progress."""
         self.tls: TlsSession | None = None
@@ -219,6 +221,11 @@ class Peer:
             self.rates = rates("client", read_client_properties(properties))
         except PreconditionFailed as error:
             raise NotAllowed(str(error)) from None
+
+    def vouch(self, user: str) -> None:
+        """Set the user as which a process of the broker logs in, by EXTERNAL and without a password."""
+        self.tls_subject = user
+        self.is_internal = True
 
     def secure(self, session: TlsSession) -> None:
         """Set the TLS of the connection: its handshake is over."""

@@ -41,6 +41,7 @@ from penstock.logs.ids import CHANGED
 from penstock.management import gate_lines
 from penstock.management.alarm_checks import AlarmChecks
 from penstock.management.alarms import Alarms
+from penstock.management.bridges import BridgeTable
 from penstock.management.control_api import ControlApi
 from penstock.management.flow_log_samples import Record
 from penstock.management.jobs import Job, Jobs
@@ -87,6 +88,7 @@ class BrokerDriver(ServedDriver):
         self.scheduler = Scheduler(broker, self.connections, self.failures, self.log_queue)
         self.jobs = Jobs(broker, self.log_queue.add)
         self.alarms = Alarms(broker, self.log_queue.add)
+        self.bridges = BridgeTable(broker, self.log_queue.add)
         self.notifier = Notifier(self, self.log_queue)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""

@@ -15,6 +15,7 @@ from penstock.describe.table import DescribedNode
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.alarms import Alarms
+from penstock.management.bridges import BridgeTable
 from penstock.management.hold_spans import HoldTracer
 from penstock.management.jobs import Job, Jobs
 from penstock.management.process_facts import ProcessFacts
@@ -87,6 +88,8 @@ class Node(DescribedNode):
     """Long work of users."""
     alarms: Alarms
     """Conditions that need a person."""
+    bridges: BridgeTable
+    """Bridges to other brokers."""
     start_settings: StartSettings
     """Start-up settings, for people."""
     process: ProcessFacts

@@ -16,6 +16,7 @@ from penstock.describe.table import DescribedNode, Field, Row, Table
 from penstock.describe.vhost import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.bridges import OWNED
 from penstock.management.node import Node
 from penstock.management.operation import (
     BY_EVERYWHERE,
@@ -73,7 +74,8 @@ def set_parameter(node: Node, request: ControlRequest) -> Row:
     component, vhost, name = _key(request)
     if component in LISTED_APART:
         raise PreconditionFailed(f"the component {component} has paths of its own: use those")
-    parameter = Parameter(component, vhost, name, request.fields.get("value"))
+    run_as = request.access.user if component in OWNED else ""
+    parameter = Parameter(component, vhost, name, request.fields.get("value"), run_as)
     check_upstream(parameter)
     moving = move_of(parameter)
     if moving is not None:

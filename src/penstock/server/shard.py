@@ -40,7 +40,7 @@ from penstock.server.socket_transport import attach
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
 from penstock.server.traces import collector_at
-from penstock.server.transport import Transport
+from penstock.server.transport import InternalTransport, Transport
 from penstock.server.turn_loop import TurnLoop, loop_clock, wall_clock
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
@@ -189,6 +189,12 @@ class Shard:
         """
         transport = self._make_transport(self.event_loop)
         await attach(self.event_loop.loop, sock, transport if secure is None else secure(transport))
+
+    async def take_internal(self, sock: socket.socket, user: str, name: str) -> None:
+        """Serve one end of a socket pair, which does not block: its peer is a process of the broker, and logs in as
+        `user` by EXTERNAL. `name` stands for its address, as HOST:PORT.
+        """
+        await attach(self.event_loop.loop, sock, InternalTransport(self.event_loop, user, name))
 
     def _make_transport(self, event_loop: EventLoop) -> Transport:
         """Return the transport of a new connection."""

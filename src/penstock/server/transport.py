@@ -38,6 +38,8 @@ LEAVING_S = 5.0
 """Seconds for the peer to read the last output and to close its side; its input is discarded."""
 PEER_FIRST_S = 1.0
 """Seconds for a peer which requested the close to close its side first."""
+OURS: Final = "broker:0"
+"""Address of the broker's end of a socket pair."""
 SMALL_RECEIVE_BUFFER = 64 * 1024
 """Receive buffer for sockets that fail when not read for a second (py-amqp's): pulses keep them alive."""
 
@@ -162,11 +164,14 @@ class Transport(SecuredProtocol):
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._socket = transport
+        self.connection = self.event_loop.connected(self, self._peer_at(transport))
+
+    def _peer_at(self, transport: asyncio.Transport) -> Peer:
+        """Return the peer of a new socket."""
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
         securing = transport.get_extra_info("sslcontext") is not None
-        peer = Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), securing)
-        self.connection = self.event_loop.connected(self, peer)
+        return Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), securing)
 
     @override
     def secured(self, session: TlsSession) -> None:
@@ -374,3 +379,21 @@ class Transport(SecuredProtocol):
         sock = None if self._socket is None else self._socket.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)
+
+
+class InternalTransport(Transport):
+    """Transport of a socket pair with a process of the broker, which logs in as a user that the broker has set."""
+
+    __slots__ = ("_user", "_name")
+
+    def __init__(self, event_loop: EventLoop, user: str, name: str) -> None:
+        """`name` stands for the address of the peer, as HOST:PORT, because a socket pair has none."""
+        super().__init__(event_loop)
+        self._user = user
+        self._name = name
+
+    @override
+    def _peer_at(self, transport: asyncio.Transport) -> Peer:
+        peer = Peer(self._name, True, OURS)
+        peer.vouch(self._user)
+        return peer

@@ -410,6 +410,14 @@ BOUNDS: Final = (
     ),
     bound("parameters", "10,000 of 24 KiB, 16 MiB together", "506, or 406", "administrators alone add to it"),
     bound(
+        "what the worker reports of a bridge",
+        "3 texts and 20 sentences of 1,000 characters",
+        "the rest is cut off",
+        "one report for each bridge",
+        "management.bridges.TEXT_MOST",
+        "management.bridges.WHY_MOST",
+    ),
+    bound(
         "answer of `list`, `definitions export`",
         "500 objects",
         "the next page is requested",

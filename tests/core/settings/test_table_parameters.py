@@ -23,6 +23,19 @@ def test_parameters_are_kept_by_component_vhost_and_name() -> None:
     assert table.get("shovel", "/", "s") is not None
 
 
+def test_change_of_the_table_gives_a_parameter_its_own_revision() -> None:
+    table = ParameterTable()
+    one, two = Parameter("shovel", "/", "one", {}), Parameter("shovel", "/", "two", {}, "anna")
+    assert (one.run_as, two.run_as) == ("", "anna")
+    table.put(one)
+    table.put(two)
+    assert (one.revision, two.revision, table.changes) == (1, 2, 2)
+    table.touch(one)
+    table.drop("shovel", "/", "two")
+    table.drop("shovel", "/", "two")
+    assert (one.revision, table.changes) == (3, 4)
+
+
 def test_parameters_are_bounded() -> None:
     table = ParameterTable()
     with pytest.raises(PreconditionFailed, match="has 70,010 bytes; the most is 24,576"):

@@ -50,18 +50,21 @@ NAME_OCTETS: Final = 255
 
 
 class Parameter:
-    """A parameter of a component of RabbitMQ; a global parameter has neither component nor virtual host.
+    """A parameter of a component; a global parameter has neither component nor virtual host.
 
-    A parameter is the configuration of a plugin, stored and exported again without effect: Penstock has no such plugins
-    (shovels, federation).
+    Parameters of bridges have an effect (`management/bridges.py`); others are stored and exported again.
     """
 
-    def __init__(self, component: str, vhost: str, name: str, value: object) -> None:
+    def __init__(self, component: str, vhost: str, name: str, value: object, run_as: str = "") -> None:
         self.component = component
         self.vhost = vhost
         self.name = name
         self.value = value
         """A JSON value; it may contain passwords, in URIs."""
+        self.run_as = run_as
+        """User with whose rights the bridge of the parameter runs; empty for a paused bridge."""
+        self.revision: int = 0
+        """Number of the change of the table that set the parameter; it is not stored."""
 
     def key(self) -> tuple[str, str, str]:
         """Return the identity of the parameter."""
@@ -88,6 +91,8 @@ class ParameterTable:
     def __init__(self) -> None:
         self._parameters: dict[tuple[str, str, str], Parameter] = {}
         self._octets: int = 0
+        self.changes: int = 0
+        """Number of all changes of the table."""
 
     def get(self, component: str, vhost: str, name: str) -> Parameter | None:
         """Return a parameter; None if there is none."""
@@ -135,13 +140,20 @@ class ParameterTable:
         before = self._parameters.get(parameter.key())
         self._octets += parameter.octets() - (0 if before is None else before.octets())
         self._parameters[parameter.key()] = parameter
+        self.touch(parameter)
         return before
+
+    def touch(self, parameter: Parameter) -> None:
+        """Give a parameter a new revision."""
+        self.changes += 1
+        parameter.revision = self.changes
 
     def drop(self, component: str, vhost: str, name: str) -> Parameter | None:
         """Remove a parameter; return it, or None if it did not exist."""
         parameter = self._parameters.pop((component, vhost, name), None)
         if parameter is not None:
             self._octets -= parameter.octets()
+            self.changes += 1
         return parameter
 
     def drop_vhost(self, vhost: str) -> list[Parameter]:
@@ -313,7 +325,7 @@ class SettingsTable:
         self.policies = PolicyTable()
         self.federated = Federated()
         self.parameters = ParameterTable()
-        """Parameters of plugins, without effect."""
+        """Parameters, among them those of bridges."""
         for scope in SCOPES:
             self._entries[scope] = {}
             self._sorted[scope] = []
