@@ -22,8 +22,8 @@ class Federated:
     def __init__(self) -> None:
         self.policies: dict[ObjectKey, Policy] = {}
         """Policies that name the upstreams."""
-        self.changed: dict[ObjectKey, None] = {}
-        """Objects that have changed since the reader of the table looked last."""
+        self.objects: dict[Policy, dict[ObjectKey, None]] = {}
+        """Objects by their policies; none has no object."""
         self.epoch: int = 0
         """Number of all changes."""
 
@@ -44,16 +44,24 @@ class Federated:
             self._drop((EXCHANGE, exchange.vhost, exchange.name))
 
     def _put(self, key: ObjectKey, policy: Policy) -> None:
+        self._forget(key)
         self.policies[key] = policy
-        self._note(key)
+        self.objects.setdefault(policy, {})[key] = None
+        self.epoch += 1
 
     def _drop(self, key: ObjectKey) -> None:
-        if self.policies.pop(key, None) is not None:
-            self._note(key)
+        if self._forget(key):
+            self.epoch += 1
 
-    def _note(self, key: ObjectKey) -> None:
-        self.changed[key] = None
-        self.epoch += 1
+    def _forget(self, key: ObjectKey) -> bool:
+        policy = self.policies.pop(key, None)
+        if policy is None:
+            return False
+        objects = self.objects[policy]
+        del objects[key]
+        if not objects:
+            del self.objects[policy]
+        return True
 
 
 def queue_can_have_upstreams(queue: Queue) -> bool:
