@@ -19,7 +19,6 @@ _AGE: Final = "this queue is no stream; message-ttl bounds the age of its messag
 _NO_FILTER: Final = "a consumer gets every message of a stream, and filters by itself"
 _NO_SUPER_STREAM: Final = "only RabbitMQ's stream protocol uses it"
 _HOPS: Final = "only an exchange of type x-federation-upstream reads it"
-_MARK: Final = "it marks what federation has declared, which is not federated itself"
 _NOT_COMPARED: Final = "messages are not compared"
 _SHARED_GROUPS: Final = "a group moves when all its messages are settled, as Qpid's shared groups do"
 _DEDUPLICATION: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-header")
@@ -34,7 +33,7 @@ OF_HASHING: Final = ("hash-header", "hash-property", "x-hash-on")
 """Arguments that name this part."""
 FEDERATION: Final = "x-federation-upstream"
 """Type of the exchanges that federation declares at its upstreams, as RabbitMQ's plug-in names it."""
-OF_FEDERATION: Final = ("x-internal-purpose", "x-max-hops", "x-downstream-name", "x-downstream-vhost")
+OF_FEDERATION: Final = ("x-max-hops", "x-downstream-name", "x-downstream-vhost")
 READ_BY: Final[dict[str, tuple[str, ...]]] = {
     HASHING: OF_HASHING,
     DELAYED: (DELAYED_TYPE, *OF_HASHING),
@@ -54,7 +53,6 @@ OF_QUEUES: Final[dict[str, str]] = {
     "x-stream-filter-size-bytes": _NO_FILTER,
     "x-consumer-disconnected-timeout": "a consumer ends with its connection, and its deliveries return at once",
     **dict.fromkeys(("qpid.shared_msg_group", "messageGroupType"), _SHARED_GROUPS),
-    "x-internal-purpose": _MARK,
     "x-max-hops": _HOPS,
     "x-name-prefix": "the broker's own names begin with amq.gen",
 }
@@ -70,7 +68,6 @@ OF_EXCHANGES: Final[dict[str, str]] = {
     "x-persist-ms": "an exchange stores no messages",
     "x-super-stream": _NO_SUPER_STREAM,
     **dict.fromkeys(OF_FEDERATION, _HOPS),
-    "x-internal-purpose": _MARK,
 }
 """Arguments of exchanges, each with the reason."""
 OF_CONSUMERS: Final[dict[str, str]] = {
