@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from penstock.core.queue.types import read_features
-from penstock.core.settings.policies import ALTERNATE
 from penstock.core.settings.federated import INTERNAL_PURPOSE
+from penstock.core.settings.policies import ALTERNATE
 from penstock.core.settings.policy_reader import read_policy
 from penstock.errors import PreconditionFailed
 from penstock.settings.read import (
