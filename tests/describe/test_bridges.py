@@ -29,7 +29,7 @@ ROWS = [
 ]
 
 
-def test_every_state_of_a_bridge_has_a_word_of_rabbitmq() -> None:
+def test_states_of_bridges_have_words_of_rabbitmq() -> None:
     assert set(STATUSES) == set(STATES)
 
 
