@@ -339,6 +339,10 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             async with asyncio.timeout(timeout):
                 if self.options.dial is not None:
                     await loop.create_connection(lambda: _Wire(self), sock=await self.options.dial())
+                elif address.is_path():
+                    await loop.create_unix_connection(
+                        lambda: _Wire(self), address.host, ssl=self.options.tls, server_hostname=name
+                    )
                 else:
                     await loop.create_connection(
                         lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name

@@ -59,8 +59,10 @@ def key_of(component: str, vhost: str, *names: str) -> str:
 class SpecSource:
     """Source of specs of bridges besides their own parameters: the links of federation."""
 
-    epoch: int = 0
-    """Number that grows when `specs` may have changed."""
+    @property
+    def epoch(self) -> int:
+        """Number that grows when `specs` may have changed, besides changes of parameters."""
+        raise NotImplementedError
 
     def specs(self) -> Iterable[Row]:
         """Return the specs of all bridges of this source, also of paused ones (their `run_as` is empty)."""

@@ -29,7 +29,7 @@ from penstock.logs.ids import (
 )
 from penstock.logs.logger import log
 from penstock.management.alarms import AlarmListener
-from penstock.server.addresses import http_address, parse_address, url_of
+from penstock.server.addresses import http_address, is_unix, parse_address, shown, url_of
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.listener import HttpListener
 from penstock.server.listener import Listener
@@ -217,7 +217,7 @@ class ServerNode:
     def warn_of_guest(self) -> None:
         """Log that logins from other machines are impossible, if guest is the only user."""
         addresses = self.addresses + self.tls_addresses + self.http_addresses + self.https_addresses
-        distant = [f"{host}:{port}" for host, port in addresses if not is_loopback(host)]
+        distant = [shown(*each) for each in addresses if not (is_unix(each[0]) or is_loopback(each[0]))]
         driver = self.shard.driver
         if distant and not driver.has_users_elsewhere and driver.broker.access.names() == [GUEST]:
             log(

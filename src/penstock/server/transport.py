@@ -18,6 +18,7 @@ from penstock.core.large_bodies import Parts
 from penstock.core.publish.held import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.server.secured_protocol import SecuredProtocol
+from penstock.server.socket_ends import ends_of
 from penstock.server.socket_transport import LARGE_READ_BYTES
 
 if TYPE_CHECKING:
@@ -168,8 +169,7 @@ class Transport(SecuredProtocol):
 
     def _peer_at(self, transport: asyncio.Transport) -> Peer:
         """Return the peer of a new socket."""
-        host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
-        ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
+        (host, port), (ours, at) = ends_of(transport)
         securing = transport.get_extra_info("sslcontext") is not None
         return Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), securing)
 
