@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
@@ -32,6 +33,12 @@ class Links(SpecSource):
     def __init__(self, run_as: str) -> None:
         self.run_as = run_as
 
+    @property
+    @override
+    def epoch(self) -> int:
+        return 0
+
+    @override
     def specs(self) -> list[Row]:
         value = {"uri": f"amqp://carl:{SECRET}@127.0.0.1:1", "queue": "far"}
         return [

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from typing_extensions import override
+
 from penstock.access.password_hash import file_password
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.access.user import EVERYTHING, User
@@ -58,6 +60,12 @@ class Links(SpecSource):
     def __init__(self, hosts: Sequence[str]) -> None:
         self.hosts = hosts
 
+    @property
+    @override
+    def epoch(self) -> int:
+        return 0
+
+    @override
     def specs(self) -> list[Row]:
         return [
             {

@@ -78,15 +78,33 @@ def link_end(value: Row, link: Row, side: str) -> BridgeEnd:
     return BridgeEnd(_uris(value.get("uri")), named if kind == "queue" else "", f"{kind} {named}")
 
 
-def end_title(spec: Row, side: str) -> str:
-    """Return an end of the bridge of a spec, for people and without secrets."""
+def end_of(spec: Row, side: str) -> BridgeEnd | None:
+    """Return an end of the bridge of a spec; None if its value cannot be read."""
     value, link = spec.get("value"), spec.get("link")
     if not isinstance(value, dict):
-        return ""
+        return None
     if isinstance(link, dict):
-        end = link_end(value, link, side)
-        return f"{end.place} of vhost {spec['vhost']}" if side == TARGET else end.title()
-    return (shovel_end if "src-uri" in value else bridge_end)(value, side).title()
+        return link_end(value, link, side)
+    return (shovel_end if "src-uri" in value else bridge_end)(value, side)
+
+
+def end_title(spec: Row, side: str) -> str:
+    """Return an end of the bridge of a spec, for people and without secrets."""
+    end = end_of(spec, side)
+    if end is None:
+        return ""
+    return end.title() if end.uris or "link" not in spec else f"{end.place} of vhost {spec['vhost']}"
+
+
+def queue_here(spec: Row, side: str) -> tuple[str, str]:
+    """Return virtual host and name of the queue of this broker that is an end; both are empty if it is elsewhere."""
+    end = end_of(spec, side)
+    if end is None or not end.queue:
+        return "", ""
+    if not end.uris:
+        return str(spec["vhost"]), end.queue
+    here = [uri.vhost for uri in end.uris if uri.is_here]
+    return (here[0], end.queue) if here else ("", "")
 
 
 def _text(value: Row, name: str) -> str:

@@ -13,12 +13,13 @@ from typing import Final
 from penstock.access.permission import MONITORING, POLICYMAKER
 from penstock.connections.control_request import ControlRequest
 from penstock.core.vhost import VirtualHost
+from penstock.describe.bridges import RUNNING, link_status, shovel_status
 from penstock.describe.list_kinds import Groups, ListKind, of_vhosts
 from penstock.describe.table import DescribedNode, Field, Reading, Row, Table
 from penstock.describe.vhost import parameter_row
 from penstock.errors import PreconditionFailed
 from penstock.management.bridge_uris import hidden, read_uris
-from penstock.management.bridges import AWAY, FEDERATION, HELD, PAUSED, SHOVEL, STARTING, UPSTREAM, Bridge
+from penstock.management.bridges import FEDERATION, HELD, PAUSED, SHOVEL, UPSTREAM, Bridge
 from penstock.management.node import Node
 from penstock.management.operation import BY_VHOST, ROW_WORK, VHOST, Operation, Route, entered, looking
 from penstock.operations.bridges import bridges_of
@@ -26,14 +27,9 @@ from penstock.operations.lists import listing
 from penstock.operations.parameters import drop_parameter, without_secrets
 from penstock.operations.shovel_keys import AMQP091
 
-RUNNING: Final = "running"
-TERMINATED: Final = "terminated"
 BLOCKED: Final = "blocked"
 RESUMED: Final = "paused; `penstock bridges resume {}` runs it"
-OF_SHOVELS: Final[dict[str, str]] = {STARTING: STARTING, AWAY: TERMINATED, PAUSED: TERMINATED}
-"""RabbitMQ's states of shovels; others are running."""
-OF_LINKS: Final[dict[str, str]] = {STARTING: STARTING, AWAY: "error", PAUSED: "shutdown"}
-UP: Final[tuple[str, ...]] = (RUNNING, STARTING)
+UP: Final[tuple[str, ...]] = (RUNNING, "starting")
 """States of links that are not down."""
 PLACES: Final[tuple[str, ...]] = ("queue", "exchange", "exchange-key", "address")
 """Ends of the keys that name the place of an end of a shovel."""
@@ -64,10 +60,10 @@ def _uri(given: object) -> str:
 
 def shovel_row(bridge: Bridge, at: Reading) -> Row:
     """Return a shovel in RabbitMQ's form."""
-    state = OF_SHOVELS.get(bridge.state()[0], RUNNING)
+    state = shovel_status(bridge.state()[0])
     row: Row = {"node": at.node.name, "timestamp": _time(bridge, at), "name": bridge.name, "vhost": bridge.vhost}
     row["type"], row["state"] = "dynamic", state
-    if state == STARTING:
+    if state == "starting":
         return row
     if _reason(bridge):
         row["reason"] = _reason(bridge)
@@ -93,7 +89,7 @@ def link_row(bridge: Bridge, at: Reading) -> Row:
     if kind == "queue":
         row["consumer_tag"] = value.get("consumer-tag", f"federation-link-{bridge.name}")
     row["type"], row["vhost"], row["upstream"], row["id"] = kind, bridge.vhost, bridge.name, link_id(bridge)
-    row["status"] = OF_LINKS.get(bridge.state()[0], RUNNING)
+    row["status"] = link_status(bridge.state()[0])
     if _reason(bridge):
         row["error"] = _reason(bridge)
     return {**row, "uri": _uri(value.get("uri")), "timestamp": _time(bridge, at)}
@@ -121,7 +117,7 @@ def _resource(bridge: Bridge) -> str:
 def _down(node: Node, request: ControlRequest) -> Groups:
     hosts = [node.broker.vhosts[name] for name in entered(node, request)]
     for host in hosts:
-        yield host, [each for each in _links(node, host) if OF_LINKS.get(each.state()[0], RUNNING) not in UP]
+        yield host, [each for each in _links(node, host) if link_status(each.state()[0]) not in UP]
 
 
 def _shovel_groups(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
