@@ -23,6 +23,7 @@ from penstock.core.queue.stream_settings import resolve_type
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topic_trie import ANY, ONE, TopicTrie
 from penstock.core.routing.topology import Topology
+from penstock.core.settings.federated import Federated
 from penstock.core.settings.limits import DEFAULT_RANK, Defaults, Limits, limits, number_or_none
 from penstock.core.settings.overflow_changes import OverflowChanges
 from penstock.core.settings.policies import NO_POLICIES, OPERATOR, RANK, Policy, PolicyPair, PolicyTable
@@ -322,6 +323,7 @@ class SettingsTable:
         self._common: dict[str, Settings] = {}
         """Settings shared by queues that no pattern matches, by virtual host, policies and arguments."""
         self.policies = PolicyTable()
+        self.federated = Federated()
         self.parameters = ParameterTable()
         """Parameters, among them those of bridges."""
         for scope in SCOPES:
