@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
-from penstock.cli.common import INTERRUPTED, options_of, print_result
+from penstock.cli.common import INTERRUPTED, given_options, print_result
 from penstock.cli.parameters import Json, command, option
 from penstock.cli.progress import Progress
 from penstock.errors import PenstockError
@@ -51,8 +51,8 @@ def run(
     second = target_of(target, first)
     terms = Terms(count, selector, until_empty, forward_headers)
     reading = {"protocol": "amqp10"} if selector else {}
-    old = options_of(first.url, product=PRODUCT, **reading)
-    new = options_of(second.url, product=PRODUCT)
+    old = given_options(first.url, product=PRODUCT, reconnect=True, **reading)
+    new = given_options(second.url, product=PRODUCT, reconnect=True)
     carrier = Carrier(first, second, old, new, terms)
     ended, interrupted = "", False
     progress = Progress(False)
