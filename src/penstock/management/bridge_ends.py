@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
-from penstock.management.bridge_uris import BridgeUri, read_uris
+from penstock.management.bridge_uris import DEFAULT_VHOST, BridgeUri, read_uris
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
@@ -69,23 +69,28 @@ def bridge_end(value: Row, side: str) -> BridgeEnd:
     return BridgeEnd(uris, queue, f"queue {queue}" if queue else "")
 
 
-def link_end(value: Row, link: Row, side: str) -> BridgeEnd:
-    """Return the end of a link of federation: its target is an object of this broker."""
+def link_end(value: Row, link: Row, side: str, vhost: str) -> BridgeEnd:
+    """Return the end of a link of federation: its target is an object of this broker.
+
+    The upstream of a URI without a virtual host has that of the object, as in RabbitMQ.
+    """
     kind, name = str(link.get("kind", "queue")), str(link.get("resource", ""))
     if side == TARGET:
         return BridgeEnd([], name if kind == "queue" else "", f"{kind} {name}")
     named = _text(link, "upstream") or _text(value, kind) or name
-    return BridgeEnd(_uris(value.get("uri")), named if kind == "queue" else "", f"{kind} {named}")
+    return BridgeEnd(_uris(value.get("uri"), vhost), named if kind == "queue" else "", f"{kind} {named}")
 
 
 def end_title(spec: Row, side: str) -> str:
     """Return an end of the bridge of a spec, for people and without secrets."""
-    value, link = spec.get("value"), spec.get("link")
+    value, link, vhost = spec.get("value"), spec.get("link"), str(spec["vhost"])
     if not isinstance(value, dict):
         return ""
+    if "uri" in value and not isinstance(link, dict):
+        return BridgeEnd(_uris(value["uri"], vhost), "", "").title() if side == SOURCE else f"vhost {vhost}"
     if isinstance(link, dict):
-        end = link_end(value, link, side)
-        return f"{end.place} of vhost {spec['vhost']}" if side == TARGET else end.title()
+        end = link_end(value, link, side, vhost)
+        return f"{end.place} of vhost {vhost}" if side == TARGET else end.title()
     return (shovel_end if "src-uri" in value else bridge_end)(value, side).title()
 
 
@@ -94,8 +99,8 @@ def _text(value: Row, name: str) -> str:
     return given if isinstance(given, str) else ""
 
 
-def _uris(given: object) -> list[BridgeUri]:
+def _uris(given: object, vhost: str = DEFAULT_VHOST) -> list[BridgeUri]:
     try:
-        return read_uris("", given)
+        return read_uris("", given, vhost)
     except PreconditionFailed:
         return []
