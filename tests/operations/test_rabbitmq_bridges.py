@@ -71,7 +71,7 @@ def test_shovel_between_exchanges_and_addresses_names_them(driver: BrokerDriver)
         ({"state": "idle"}, "guest", "running", "running", None),
         ({"state": "held", "reason": "it is full"}, "guest", "running", "blocked", "it is full"),
         ({"state": "refused", "reason": "no"}, "guest", "running", "running", "no"),
-        ({"state": "away", "reason": "the target is away"}, "guest", "starting", None, "the target is away"),
+        ({"state": "away", "reason": "the target is away"}, "guest", "terminated", None, "the target is away"),
         ({"state": "moving"}, "", "terminated", None, "paused; `penstock bridges resume one` runs it"),
     ],
 )

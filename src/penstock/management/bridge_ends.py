@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote
 
+from penstock.describe.bridges import FEDERATION
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.management.bridge_uris import DEFAULT_VHOST, BridgeUri, read_uris
@@ -81,17 +82,37 @@ def link_end(value: Row, link: Row, side: str, vhost: str) -> BridgeEnd:
     return BridgeEnd(_uris(value.get("uri"), vhost), named if kind == "queue" else "", f"{kind} {named}")
 
 
+def end_of(spec: Row, side: str) -> BridgeEnd | None:
+    """Return an end of the bridge of a spec; None if its value cannot be read."""
+    value, link = spec.get("value"), spec.get("link")
+    if not isinstance(value, dict):
+        return None
+    if isinstance(link, dict):
+        return link_end(value, link, side, str(spec["vhost"]))
+    if "uri" in value:  # An upstream without links.
+        return BridgeEnd(_uris(value["uri"], str(spec["vhost"])) if side == SOURCE else [], "", "")
+    return (shovel_end if "src-uri" in value else bridge_end)(value, side)
+
+
 def end_title(spec: Row, side: str) -> str:
     """Return an end of the bridge of a spec, for people and without secrets."""
-    value, link, vhost = spec.get("value"), spec.get("link"), str(spec["vhost"])
-    if not isinstance(value, dict):
+    end = end_of(spec, side)
+    if end is None:
         return ""
-    if "uri" in value and not isinstance(link, dict):
-        return BridgeEnd(_uris(value["uri"], vhost), "", "").title() if side == SOURCE else f"vhost {vhost}"
-    if isinstance(link, dict):
-        end = link_end(value, link, side, vhost)
-        return f"{end.place} of vhost {vhost}" if side == TARGET else end.title()
-    return (shovel_end if "src-uri" in value else bridge_end)(value, side).title()
+    if end.uris or not ("link" in spec or spec.get("component") == FEDERATION):
+        return end.title()
+    return f"{end.place} of vhost {spec['vhost']}" if end.place else f"vhost {spec['vhost']}"
+
+
+def queue_here(spec: Row, side: str) -> tuple[str, str]:
+    """Return virtual host and name of the queue of this broker that is an end; both are empty if it is elsewhere."""
+    end = end_of(spec, side)
+    if end is None or not end.queue:
+        return "", ""
+    if not end.uris:
+        return str(spec["vhost"]), end.queue
+    here = [uri.vhost for uri in end.uris if uri.is_here]
+    return (here[0], end.queue) if here else ("", "")
 
 
 def _text(value: Row, name: str) -> str:

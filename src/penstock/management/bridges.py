@@ -16,7 +16,7 @@ from penstock.core.broker import Broker
 from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
 from penstock.logs.ids import CHANGED
-from penstock.management.bridge_ends import SOURCE, TARGET, end_title
+from penstock.management.bridge_ends import SOURCE, TARGET, end_title, queue_here
 
 SHOVEL: Final = "shovel"
 BRIDGE: Final = "bridge"
@@ -87,6 +87,14 @@ class Bridge:
         """Last report; empty before the first."""
         self.reported: float = 0.0
         """Time of the last report, in monotonic seconds."""
+        self._queues: dict[str, tuple[str, str]] = {}
+        """Virtual host and name of the queues of this broker at both ends, once they were asked for."""
+
+    def has_queue(self, side: str, vhost: str, queue: str) -> bool:
+        """Return whether an end (SOURCE or TARGET) is a queue of this broker."""
+        if not self._queues:
+            self._queues = {each: queue_here(self.spec, each) for each in (SOURCE, TARGET)}
+        return self._queues[side] == (vhost, queue)
 
     def is_of(self, parameter: Parameter) -> bool:
         """Return whether this is the bridge of a parameter, or a link of an upstream."""
