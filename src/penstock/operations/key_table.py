@@ -13,8 +13,8 @@ from penstock.errors import PreconditionFailed
 from penstock.management.bridge_uris import read_uris
 from penstock.settings.kind import INVALID, OBJECT, Kind, Text, unknown_name
 
-NAME: Final = Text(1, 255)
-ROUTING_KEY: Final = Text(0, 255)
+NAME: Final[Text] = Text(1, 255)
+ROUTING_KEY: Final[Text] = Text(0, 255)
 
 
 @dataclass(frozen=True)
