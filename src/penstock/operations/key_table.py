@@ -24,7 +24,7 @@ class Key:
     name: str
     kind: Kind
     meaning: str
-    """What it does, for the documentation."""
+    """Effect of the key, as a sentence for the documentation."""
     older: tuple[str, ...] = ()
     """Names of earlier versions; the present name wins over them."""
     words: tuple[str, ...] = ()
