@@ -74,7 +74,7 @@ def link_end(value: Row, link: Row, side: str) -> BridgeEnd:
     kind, name = str(link.get("kind", "queue")), str(link.get("resource", ""))
     if side == TARGET:
         return BridgeEnd([], name if kind == "queue" else "", f"{kind} {name}")
-    named = _text(value, kind) or name
+    named = _text(link, "upstream") or _text(value, kind) or name
     return BridgeEnd(_uris(value.get("uri")), named if kind == "queue" else "", f"{kind} {named}")
 
 
