@@ -24,7 +24,7 @@ from penstock.bridges.state import AWAY, HELD, IDLE, MOVING, REFUSED, State
 from penstock.client.aio import Connection, Publisher, Receiver
 from penstock.client.engine import outcomes
 from penstock.client.engine.events import CLOSED, LOST, RECONNECTED, Event
-from penstock.client.engine.messages import Forwarded
+from penstock.client.engine.messages import Forwarded, Message
 from penstock.client.engine.outcomes import NO_ROUTE, Blocked, FlowControlTimeout, Receipt, no_route
 from penstock.client.engine.receiver import Delivery
 from penstock.client.errors import ClientError, MessageTooLarge
@@ -232,10 +232,7 @@ class Carrier:
 
     async def _carried(self, receiver: Receiver, publisher: Publisher) -> None:
         """Carry, and end in order."""
-        tasks = [asyncio.ensure_future(self._carry(receiver, publisher))]
-        if self._terms.tries_again:
-            tasks.append(asyncio.ensure_future(self._try_again(publisher)))
-        tasks.append(asyncio.ensure_future(self._measure()))
+        tasks = [asyncio.ensure_future(each) for each in self._tasks(receiver, publisher)]
         try:
             await self._watch(tasks, publisher)
         finally:
@@ -244,6 +241,13 @@ class Carrier:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._end(publisher)
+
+    def _tasks(self, receiver: Receiver, publisher: Publisher) -> list[Coroutine[Any, Any, None]]:
+        """Return the tasks that run until the end; the carrier ends with the first of them that does."""
+        tasks = [self._carry(receiver, publisher), self._measure()]
+        if self._terms.tries_again:
+            tasks.append(self._try_again(publisher))
+        return tasks
 
     async def _watch(self, tasks: list[asyncio.Task[None]], publisher: Publisher) -> None:
         """Look at the state until the end: by the terms, by `stop`, or because a connection is lost."""
@@ -294,26 +298,29 @@ class Carrier:
 
     async def _carry(self, receiver: Receiver, publisher: Publisher) -> None:
         """Take messages and pass them on. Returns when as many were carried as the terms say."""
-        loop = asyncio.get_running_loop()
         while self._count is None or self._taken < self._count:
             while len(self._left) >= REFUSED_MOST and self._terms.tries_again:
                 await self._outcome()
             delivery = receiver.receive_nowait() or await receiver.receive()
             if delivery is None:
                 return
-            self._taken += 1
-            self.state.again += delivery.redelivered
-            if self._terms.ack_mode == NO_ACK:
-                delivery.accept()
-            try:
-                await self._pass_on(delivery, publisher)
-            except BaseException:
-                self._taken -= 1
-                delivery.release()
-                raise
-            self._passed_at = loop.time()
+            await self._take(delivery, publisher)
         while self._underway:
             await self._outcome()
+
+    async def _take(self, delivery: Delivery, publisher: Publisher) -> None:
+        """Pass on a message that has arrived."""
+        self._taken += 1
+        self.state.again += delivery.redelivered
+        if self._terms.ack_mode == NO_ACK:
+            delivery.accept()
+        try:
+            await self._pass_on(delivery, publisher)
+        except BaseException:
+            self._taken -= 1
+            delivery.release()
+            raise
+        self._passed_at = asyncio.get_running_loop().time()
 
     async def _pass_on(self, delivery: Delivery, publisher: Publisher) -> None:
         """Send one message as soon as there is room; a cancelled call has sent nothing."""
@@ -332,7 +339,7 @@ class Carrier:
         loop = asyncio.get_running_loop()
         receipt.add_callback(lambda receipt: self._settle(receipt, delivery, loop.time()))
 
-    def _message_of(self, delivery: Delivery) -> Forwarded:
+    def _message_of(self, delivery: Delivery) -> Message:
         """Return the message that is sent for a delivery."""
         terms = self._terms
         if terms.keeps_target:
