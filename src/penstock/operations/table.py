@@ -31,6 +31,7 @@ from penstock.management.redaction import answer_why
 from penstock.operations import (
     alarms,
     blocks,
+    bridges,
     browsing,
     catalogue,
     connections,
@@ -50,6 +51,7 @@ from penstock.operations import (
     parameters,
     permissions,
     policies,
+    rabbitmq_bridges,
     redrive_preview,
     resources,
     settings,
@@ -132,6 +134,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *connections.OPERATIONS,
     *policies.OPERATIONS,
     *parameters.OPERATIONS,
+    *bridges.OPERATIONS,
+    *rabbitmq_bridges.OPERATIONS,
     *users.OPERATIONS,
     *permissions.OPERATIONS,
     *limits.OPERATIONS,
@@ -163,5 +167,6 @@ KINDS: Final[tuple[ListKind, ...]] = (
     *policies.KINDS,
     parameters.KIND,
     parameters.GLOBAL_KIND,
+    bridges.KIND,
 )
 """Kinds of lists."""
