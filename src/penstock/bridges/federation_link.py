@@ -9,7 +9,7 @@ has consumers that wait: messages go where they are taken. The broker here answe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,8 +22,9 @@ from penstock.bridges.link_terms import EXCHANGE, LinkTerms
 from penstock.bridges.state import IDLE, State
 from penstock.bridges.upstream_exchange import NOT_FOUND, UpstreamExchange, text_of, vhost_of
 from penstock.client.aio import Connection, Publisher, Receiver
-from penstock.client.engine.messages import Message
+from penstock.client.engine.messages import Forwarded
 from penstock.client.engine.receiver import Delivery
+from penstock.client.engine.relay import Relay
 from penstock.client.errors import ChannelClosed, ClientError, Timeout
 from penstock.client.options import Options
 from penstock.content.properties import Properties
@@ -51,12 +52,45 @@ class FederationLink(Carrier):
     """What both kinds of links have."""
 
     def __init__(self, terms: LinkTerms, source: End, target: End, old: Options, new: Options, state: State) -> None:
-        super().__init__(source, target, old, new, _terms_of(terms), state)
+        is_queue = terms.kind != EXCHANGE
+        super().__init__(
+            source,
+            target,
+            old,
+            new,
+            Terms(
+                prefetch=terms.prefetch,
+                ack_mode=terms.ack_mode,
+                tries_again=True,
+                change=self._change,
+                consumer_name=terms.consumer_tag,
+                consumer_arguments={"x-priority": PRIORITY} if is_queue else {},
+                begins_paused=is_queue,
+            ),
+            state,
+        )
         self._link = terms
         self._place: Mapping[str, object] = {"uri": source.broker, terms.kind: terms.upstream}
         self._cluster = ""
         self._vhost = ""
         """Name of the cluster and virtual host of the upstream."""
+
+    @property
+    def source(self) -> str:
+        """Return the queue or exchange of the upstream, without secrets."""
+        return f"{self._link.kind} {self._link.upstream} of {self._place['uri']}"
+
+    @property
+    def target(self) -> str:
+        """Return the queue or exchange here."""
+        return f"{self._link.kind} {self._link.resource}"
+
+    async def clean_up(self) -> None:
+        """Delete what the link has declared at its upstream for itself; the link must have ended."""
+
+    def _change(self, delivery: Delivery, message: Forwarded) -> bool:
+        """Write the place of a message into its headers; return False for a message that goes no further."""
+        raise NotImplementedError
 
     def _meet(self, old: Connection) -> None:
         """Learn who the upstream is. Raises `OwnUpstream`."""
@@ -74,11 +108,11 @@ class FederationLink(Carrier):
             answer = await self._connections[NOUNS[1]].request(LOOK, **fields)
         return answer
 
-    def _sent(self, delivery: Delivery, properties: Properties, key: str | None) -> Message:
-        """Return the message that is sent; the broker here vouches only for the user of the link."""
-        if properties.user_id is not None and not (self._link.trusts_user_id and properties.user_id == self._link.user):
+    def _vouched(self, properties: Properties) -> Properties:
+        """Return properties that were copied, without the user-id of another user: the broker here would refuse it."""
+        if not self._link.trusts_user_id:
             properties.user_id = None
-        return Message(delivery.body, properties=properties, routing_key=key)
+        return properties
 
 
 class ExchangeLink(FederationLink):
@@ -106,12 +140,25 @@ class ExchangeLink(FederationLink):
         answer = await self._connections[NOUNS[1]].request(LOOK, exchange=self._link.resource)
         await self._upstream.begin(answer["bindings"])
         self._seen = answer["version"]
-        self._source.queue = self._upstream.queue
+        self._source = End(self._source.url, self._upstream.queue, "", None)
         return await super()._receiver(old)
 
     @override
-    def _tasks(self, receiver: Receiver, publisher: Publisher) -> list[Coroutine[Any, Any, None]]:
-        return [*super()._tasks(receiver, publisher), self._follow()]
+    async def _carried(self, receiver: Receiver, publisher: Publisher, old: Connection, new: Connection) -> None:
+        following = asyncio.ensure_future(self._follow())
+        following.add_done_callback(self._stop_following)
+        try:
+            await super()._carried(receiver, publisher, old, new)
+        finally:
+            following.remove_done_callback(self._stop_following)
+            following.cancel()
+            (problem,) = await asyncio.gather(following, return_exceptions=True)
+        if isinstance(problem, Exception):
+            raise problem
+
+    def _stop_following(self, following: asyncio.Task[None]) -> None:
+        """Stop the link, which cannot follow its bindings any more; the error is raised at its end."""
+        self.stop()
 
     async def _follow(self) -> None:
         """Repeat changes of the bindings here at the upstream."""
@@ -126,20 +173,18 @@ class ExchangeLink(FederationLink):
                 self._seen, pause = answer["version"], SOON_S
 
     @override
-    async def _pass_on(self, delivery: Delivery, publisher: Publisher) -> None:
+    def _change(self, delivery: Delivery, message: Forwarded) -> bool:
         link = self._link
-        if may_go_on(delivery.headers, link.max_hops, link.cluster, link.vhost):
-            await super()._pass_on(delivery, publisher)
-        else:
+        if not may_go_on(delivery.headers, link.max_hops, link.cluster, link.vhost):
             delivery.accept()
+            return False
+        message.properties = self._vouched(
+            with_exchange(delivery.properties, self._place, delivery.redelivered, self._cluster, self._vhost)
+        )
+        return True
 
     @override
-    def _message_of(self, delivery: Delivery) -> Message:
-        properties = with_exchange(delivery.properties, self._place, delivery.redelivered, self._cluster, self._vhost)
-        return self._sent(delivery, properties, delivery.routing_key)
-
     async def clean_up(self) -> None:
-        """Delete what the link has declared at its upstream; the link must have ended."""
         if self._link.cleans_up:
             async with Connection(self._options[0]) as old:
                 await UpstreamExchange(old, self._link).delete()
@@ -147,6 +192,17 @@ class ExchangeLink(FederationLink):
 
 class QueueLink(FederationLink):
     """Link of a queue."""
+
+    def __init__(self, terms: LinkTerms, source: End, target: End, old: Options, new: Options, state: State) -> None:
+        super().__init__(terms, source, target, old, new, state)
+        self._until = 0
+        """Number of messages after which the broker here is asked again whether consumers wait."""
+        self._receiving: Receiver | None = None
+        self._is_resumed = False
+        """True while the upstream delivers."""
+        self._asked_in_vain_since = 0.0
+        """Time of the first of the last answers without waiting consumers; 0 after another one."""
+        self._look_pause = SOON_S
 
     @override
     async def _receiver(self, old: Connection) -> Receiver | None:
@@ -158,51 +214,58 @@ class QueueLink(FederationLink):
             if error.code != NOT_FOUND:
                 raise
             await old.run(call("queue.declare", {"queue": link.upstream, "exclusive": False, **link.declared}))
-        return await super()._receiver(old)
+        self._receiving = await super()._receiver(old)
+        return self._receiving
 
     @override
-    async def _carry(self, receiver: Receiver, publisher: Publisher) -> None:
-        while True:
-            room = await self._room(None)
-            receiver.resume()
-            while room > 0:
-                await self._pass_some(receiver, publisher, max(room, STOCK))
-                room = await self._room(GRACE_S)
-            await receiver.drain()
-            while (unsent := receiver.receive_nowait()) is not None:
+    def _left(self, relay: Relay) -> int:
+        return min(super()._left(relay), self._until - self._taken)
+
+    @override
+    async def _wait(self, relay: Relay, left: int, old: Connection, new: Connection) -> int:
+        if left > 0:
+            moved = await super()._wait(relay, left, old, new)
+            if not relay.receiver.ready and not relay.under_way:
+                self._until = self._taken + moved  # Nothing has come: consumers may have gone meanwhile.
+            return moved
+        if relay.under_way:
+            return await super()._wait(relay, left, old, new)
+        await self._ask_for_room()
+        return 0
+
+    async def _ask_for_room(self) -> None:
+        """Ask whether consumers wait. Without any the upstream stops to deliver, after a moment."""
+        assert self._receiving is not None
+        now = asyncio.get_running_loop().time()
+        room = int((await self._ask(queue=self._link.resource)).get("room", 0))
+        if room > 0:
+            self._until = self._taken + max(room, STOCK)
+            self._asked_in_vain_since, self._look_pause = 0.0, SOON_S
+            if not self._is_resumed:
+                self._receiving.resume()
+                self._is_resumed = True
+            return
+        self._asked_in_vain_since = self._asked_in_vain_since or now
+        if self._is_resumed and now - self._asked_in_vain_since >= GRACE_S:
+            await self._receiving.drain()
+            while (unsent := self._receiving.receive_nowait()) is not None:
                 unsent.release()
-
-    async def _pass_some(self, receiver: Receiver, publisher: Publisher, most: int) -> None:
-        """Pass on messages until there are so many, or no more come, and wait for their outcomes."""
-        for _ in range(most):
-            delivery = receiver.receive_nowait() or await receiver.receive(QUEUE_LOOK_S)
-            if delivery is None:
-                break
-            await self._take(delivery, publisher)
-        while self._underway:
-            await self._outcome()
-
-    async def _room(self, seconds: float | None) -> int:
-        """Return how many messages consumers wait for; wait for some, at most so long. Without any 0 is returned."""
-        time = asyncio.get_running_loop().time
-        began, pause = time(), SOON_S
-        while True:
-            room = int((await self._ask(queue=self._link.resource)).get("room", 0))
-            if room or (seconds is not None and time() - began >= seconds):
-                return room
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, QUEUE_LOOK_S)
+            self._is_resumed = False
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), self._look_pause)
+        self._look_pause = min(2 * self._look_pause, QUEUE_LOOK_S)
 
     @override
-    def _message_of(self, delivery: Delivery) -> Message:
+    def _change(self, delivery: Delivery, message: Forwarded) -> bool:
         origin = (delivery.exchange, delivery.routing_key)
-        return self._sent(delivery, with_queue(delivery.properties, self._place, delivery.redelivered, origin), None)
+        message.properties = self._vouched(with_queue(delivery.properties, self._place, delivery.redelivered, origin))
+        return True
 
     @override
-    def _look(self, publisher: Publisher) -> None:
-        super()._look(publisher)
-        if self.state.name == IDLE:
-            self.state.reason = f"no consumer waits at queue '{self._link.resource}', or the upstream has no message"
+    def _look(self, relay: Relay, publisher: Publisher) -> None:
+        super()._look(relay, publisher)
+        if self.state.name == IDLE and not self._is_resumed:
+            self.state.reason = f"no consumer waits at queue '{self._link.resource}'"
 
 
 def link_of(terms: LinkTerms, uri: str, old: Options, local: str, new: Options, state: State) -> FederationLink:
@@ -212,8 +275,3 @@ def link_of(terms: LinkTerms, uri: str, old: Options, local: str, new: Options, 
         return ExchangeLink(terms, source, target, old, new, state)
     source, target = End(uri, terms.upstream, "", None), End(local, terms.resource, "", None)
     return QueueLink(terms, source, target, old, new, state)
-
-
-def _terms_of(link: LinkTerms) -> Terms:
-    arguments = {} if link.kind == EXCHANGE else {"x-priority": PRIORITY}
-    return Terms(prefetch=link.prefetch, ack_mode=link.ack_mode, tries_again=True, consumer_arguments=arguments)
