@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.bridges.federation_link import STOCK, ExchangeLink, FederationLink, OwnUpstream, link_of
+from penstock.bridges.federation_link import STOCK, FederationLink, OwnUpstream, link_of
 from penstock.bridges.link_terms import terms_of
 from penstock.bridges.state import HELD, State
 from penstock.client.options import Options
@@ -168,15 +168,14 @@ async def test_messages_collect_upstream_while_the_link_is_away(broker: BrokerPr
     assert [each.body for each in found] == [b"%d" % number for number in range(100)]
 
 
-async def test_clean_up_deletes_the_upstream_queue_unless_never(broker: BrokerProcess) -> None:
+async def test_link_that_is_gone_deletes_the_upstream_queue_unless_never(broker: BrokerProcess) -> None:
     name = some_name("x")
     async with in_vhost(broker, "a") as old, in_vhost(broker, "b") as new, exchange(new, name, "#"):
-        for mode, kept in (("never", True), ("default", False)):
+        for mode, is_gone, kept in (("never", True, True), ("default", False, True), ("default", True, False)):
             link = await link_between(broker, "a", "b", "exchange", name, resource_cleanup_mode=mode)
-            assert isinstance(link, ExchangeLink)
             async with running(link):
                 await eventually(lambda: is_bound(old, name, ["#"]))
-            await link.clean_up()
+                link.is_gone = is_gone
             names = [row["name"] async for row in old.list("queues")]
             assert any(each.startswith(f"federation: {name} ->") for each in names) == kept
 

@@ -29,6 +29,7 @@ from penstock.client.errors import ChannelClosed, ClientError, Timeout
 from penstock.client.options import Options
 from penstock.content.properties import Properties
 from penstock.content.received_from import may_go_on
+from penstock.errors import PenstockError
 
 LOOK: Final = "federation.look"
 SOON_S: Final = 0.002
@@ -70,6 +71,8 @@ class FederationLink(Carrier):
             state,
         )
         self._link = terms
+        self.is_gone = False
+        """True if the link will not come back: it then leaves nothing at its upstream."""
         self._place: Mapping[str, object] = {"uri": source.broker, terms.kind: terms.upstream}
         self._cluster = ""
         self._vhost = ""
@@ -84,9 +87,6 @@ class FederationLink(Carrier):
     def target(self) -> str:
         """Return the queue or exchange here."""
         return f"{self._link.kind} {self._link.resource}"
-
-    async def clean_up(self) -> None:
-        """Delete what the link has declared at its upstream for itself; the link must have ended."""
 
     def _change(self, delivery: Delivery, message: Forwarded) -> bool:
         """Write the place of a message into its headers; return False for a message that goes no further."""
@@ -155,6 +155,10 @@ class ExchangeLink(FederationLink):
             (problem,) = await asyncio.gather(following, return_exceptions=True)
         if isinstance(problem, Exception):
             raise problem
+        if self.is_gone and self._link.cleans_up:
+            assert self._upstream is not None
+            with suppress(PenstockError):
+                await self._upstream.delete()
 
     def _stop_following(self, following: asyncio.Task[None]) -> None:
         """Stop the link, which cannot follow its bindings any more; the error is raised at its end."""
@@ -182,12 +186,6 @@ class ExchangeLink(FederationLink):
             with_exchange(delivery.properties, self._place, delivery.redelivered, self._cluster, self._vhost)
         )
         return True
-
-    @override
-    async def clean_up(self) -> None:
-        if self._link.cleans_up:
-            async with Connection(self._options[0]) as old:
-                await UpstreamExchange(old, self._link).delete()
 
 
 class QueueLink(FederationLink):

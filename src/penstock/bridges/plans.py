@@ -6,7 +6,7 @@ version may have values that nobody has checked, so that each reader raises `Con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -54,8 +54,6 @@ class Plan(NamedTuple):
     target: str
     """Ends without secrets."""
     delivery: str = AT_LEAST_ONCE
-    clean_up: Callable[[int], Coroutine[Any, Any, None]] | None = None
-    """Function that deletes what an attempt has declared at the other broker, for a bridge that is gone for good."""
 
 
 def plan_of(spec: Spec, cluster: str, dial: Dial) -> Plan:
@@ -84,12 +82,9 @@ def _link_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
         at = number % len(uris)
         return link_of(terms, uris[at], olds[at], local, new, state)
 
-    async def clean_up(number: int) -> None:
-        await make(number, State()).clean_up()
-
     first = make(0, State())
     delay_s = max(float(value.get("reconnect-delay", LINK_RECONNECT_S)), RECONNECT_S)
-    return Plan(make, delay_s, first.source, first.target, AT_LEAST_ONCE, clean_up)
+    return Plan(make, delay_s, first.source, first.target)
 
 
 def _bridge_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:

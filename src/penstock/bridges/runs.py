@@ -12,11 +12,11 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from penstock.bridges.dialing import Dial
+from penstock.bridges.federation_link import FederationLink
 from penstock.bridges.plans import Carries, Plan, Spec, plan_of
 from penstock.bridges.state import AWAY, ENDED, MOVING, REFUSED, STARTING, State
 from penstock.errors import ConfigError, PenstockError
@@ -31,8 +31,6 @@ REPORT_S: Final = 1.0
 """Seconds between two reports while messages move."""
 STOP_S: Final = 20.0
 """Most seconds for the end in order."""
-CLEAN_S: Final = 3.0
-"""Most seconds for deletions at the other broker, when a bridge is gone for good."""
 SECRET_LEAST: Final = 3
 """Characters of a password from which on it is looked for in texts: a shorter one would be found in any."""
 
@@ -52,8 +50,6 @@ class Bridge:
         self._plan: Plan | None = None
         self._carrier: Carries | None = None
         self._stopping = asyncio.Event()
-        self._is_gone = False
-        """True if the bridge will not come back."""
         self._failures = 0
         self._attempts = 0
         self._told: tuple[object, ...] = ()
@@ -62,9 +58,10 @@ class Bridge:
         self.state = State(name=STARTING, since=asyncio.get_running_loop().time())
 
     def stop(self, is_gone: bool = False) -> None:
-        """End in order; `run` returns then. A bridge that `is_gone` for good leaves nothing at the other broker."""
-        self._is_gone = self._is_gone or is_gone
+        """End in order; `run` returns then. A link that `is_gone` for good leaves nothing at its upstream."""
         self._stopping.set()
+        if is_gone and isinstance(self._carrier, FederationLink):
+            self._carrier.is_gone = True
         if self._carrier is not None:
             self._carrier.stop()
 
@@ -76,19 +73,9 @@ class Bridge:
                 self._change(ENDED, "")
             self._report()
             await self._stopping.wait()
-            await self._clean_up()
         finally:
             reporting.cancel()
             await asyncio.gather(reporting, return_exceptions=True)
-
-    async def _clean_up(self) -> None:
-        """Delete what the last attempt has declared, if the bridge is gone; a broker that is away keeps it."""
-        plan = self._plan
-        if not self._is_gone or self._attempts == 0 or plan is None or plan.clean_up is None:
-            return
-        with suppress(PenstockError, TimeoutError):
-            async with asyncio.timeout(CLEAN_S):
-                await plan.clean_up(self._attempts - 1)
 
     async def _try_always(self) -> bool:
         """Let one carrier follow the other; return True if the bridge has ended by its definition."""
