@@ -47,17 +47,15 @@ class Meeting:
     async def met(self, source: str, target: str) -> tuple[str, str]:
         """Return the protocols of both ends, after their connections are closed."""
         options = Options(self._url, {})
-        found = await meet(
-            with_protocol(options, source),
-            with_protocol(options, target),
-            partial(self._opened, "source"),
-            partial(self._opened, "target"),
-            self._close,
-        )
-        assert sorted(map(id, found)) == sorted(map(id, self.open))
-        for connection in found:
-            await connection.close()
-        return found[0].protocol, found[1].protocol
+        old, new = with_protocol(options, source), with_protocol(options, target)
+        opens = (partial(self._opened, noun) for noun in ("source", "target"))
+        try:
+            found = await meet(old, new, *opens, self._close)
+            assert sorted(map(id, found)) == sorted(map(id, self.open))
+            return found[0].protocol, found[1].protocol
+        finally:
+            for connection in self.open:
+                await connection.close()
 
 
 CASES = [

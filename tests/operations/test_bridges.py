@@ -125,7 +125,13 @@ def test_upstream_is_paused_and_resumed_with_all_its_links(driver: BrokerDriver)
     assert do(driver, "bridge.show", name="up")["state"] == "paused"
     answer = do(driver, "bridge.resume", name="up")
     assert (answer["state"], answer["user"], answer["links"]) == ("unused", "guest", [])
+    driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+    do(driver, "policy.set", name="p", pattern="^q$", definition={"federation-upstream": "up"})
+    [link] = do(driver, "bridge.show", name="up")["links"]
+    assert (link["source"], link["target"]) == ("queue q of amqp://far", "queue q of vhost /")
+    assert [spec["run_as"] for spec in driver.bridges.wanted().values()] == ["guest"]
     assert do(driver, "bridge.pause", name="up", component="federation")["state"] == "paused"
+    assert driver.bridges.wanted() == {}
 
 
 def test_definition_has_secrets_for_administrators_alone(driver: BrokerDriver) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
 from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotFound
-from penstock.management.bridges import FEDERATION, SpecSource, key_of
 from penstock.operations.parameters import put_parameter
-from penstock.operations.rabbitmq_bridges import link_id
 from tests.support.access_of import access_of
 from tests.support.operation_calls import ask as ask_with
 
@@ -25,30 +22,6 @@ OF_EXCHANGES: dict[str, Any] = {
     "src-uri": ["amqp:///%2F", "amqp://"], "src-exchange": "amq.topic", "src-exchange-key": "k.#",
     "dest-protocol": "amqp10", "dest-uri": f"amqp://carl:{SECRET}@h", "dest-address": "b",
 }  # fmt: skip
-
-
-class Links(SpecSource):
-    """A link of a queue, and one of an exchange."""
-
-    def __init__(self, run_as: str) -> None:
-        self.run_as = run_as
-
-    @property
-    @override
-    def epoch(self) -> int:
-        return 0
-
-    @override
-    def specs(self) -> list[Row]:
-        value = {"uri": f"amqp://carl:{SECRET}@127.0.0.1:1", "queue": "far"}
-        return [
-            {
-                "key": key_of(FEDERATION, "/", "up", kind, kind[0]), "component": FEDERATION, "vhost": "/",
-                "name": "up", "run_as": self.run_as, "revision": self.epoch, "value": value,
-                "link": {"kind": kind, "resource": kind[0]},
-            }
-            for kind in ("queue", "exchange")
-        ]  # fmt: skip
 
 
 def ask(driver: BrokerDriver, operation: str, fields: dict[str, Any]) -> Any:
@@ -135,39 +108,54 @@ def test_damaged_value_of_an_earlier_store_is_listed(driver: BrokerDriver) -> No
     assert one(driver)["src_uri"] == ""
 
 
+def federate(driver: BrokerDriver, run_as: str = "guest") -> None:
+    """Give a queue and an exchange an upstream by a policy."""
+    value = {"uri": f"amqp://carl:{SECRET}@127.0.0.1:1", "queue": "far"}
+    put_parameter(driver, Parameter("federation-upstream", "/", "up", value, run_as))
+    host = driver.broker.vhosts["/"]
+    host.declare_queue("fq", {}, True, False, None, None)
+    host.declare_exchange("fe", "topic", {}, True, False, False)
+    ask(driver, "policy.set", {"name": "p", "pattern": "^f", "definition": {"federation-upstream": "up"}})
+
+
+def links(driver: BrokerDriver) -> list[str]:
+    """Return the keys of the links: of the exchange, and of the queue."""
+    return [each.key for each in driver.bridges.all() if each.is_used]
+
+
 def test_links_have_the_fields_of_rabbitmq(driver: BrokerDriver) -> None:
-    driver.begin(10.0)
-    put_parameter(driver, Parameter("federation-upstream", "/", "up", {"uri": "amqp://h"}, "guest"))
-    driver.bridges.sources.append(Links("guest"))
-    driver.bridges.report("federation:/:up:queue:q", {"state": "away", "reason": "econnrefused"}, 5.0)
-    driver.bridges.report("federation:/:up:exchange:e", {"state": "moving"}, 5.0)
+    federate(driver)
+    exchange_key, queue_key = links(driver)
+    driver.bridges.report(queue_key, {"state": "away", "reason": "econnrefused", "since": 5.0}, 5.0)
+    driver.bridges.report(exchange_key, {"state": "moving", "since": 5.0}, 5.0)
     exchange, queue = ask(driver, "GET /federation-links", {})
     common = {"node": driver.name, "vhost": "/", "upstream": "up", "uri": "amqp://127.0.0.1:1",
               "timestamp": "1970-01-01 00:00:05"}  # fmt: skip
-    ids = [link_id(each) for each in driver.bridges.all() if each.is_used]
-    assert exchange == {**common, "exchange": "e", "upstream_exchange": "e", "type": "exchange", "id": ids[0],
-                        "status": "running"}  # fmt: skip
-    assert queue == {**common, "queue": "q", "upstream_queue": "far", "consumer_tag": "federation-link-up",
-                     "type": "queue", "id": ids[1], "status": "error", "error": "econnrefused"}  # fmt: skip
+    assert exchange == {**common, "exchange": "fe", "upstream_exchange": "fe", "type": "exchange",
+                        "id": exchange["id"], "local_connection": exchange_key, "status": "running"}  # fmt: skip
+    assert queue == {**common, "queue": "fq", "upstream_queue": "far", "consumer_tag": "federation-link-up",
+                     "type": "queue", "id": queue["id"], "status": "error", "error": "econnrefused"}  # fmt: skip
+    assert exchange["id"] != queue["id"]
     for path in ("/federation-links/state/down", "/federation-links/{vhost}/state/down"):
         assert ask(driver, f"GET {path}", {"vhost": "/"} if "{vhost}" in path else {}) == [queue]
     assert ask(driver, "GET /federation-links/{vhost}", {"vhost": "/"}) == [exchange, queue]
 
 
 def test_links_of_a_paused_upstream_are_shut_down(driver: BrokerDriver) -> None:
-    driver.bridges.sources.append(Links(""))
+    federate(driver, "")
     assert {(row["status"], row["error"]) for row in ask(driver, "GET /federation-links/state/down", {})} == {
         ("shutdown", "paused; `penstock bridges resume up` runs it")
     }
 
 
 def test_link_is_restarted_by_its_id_and_node(driver: BrokerDriver) -> None:
-    put_parameter(driver, Parameter("federation-upstream", "/", "up", {"uri": "amqp://h"}, "guest"))
-    driver.bridges.sources.append(Links("guest"))
-    path, epoch = "DELETE /federation-links/vhost/{vhost}/{id}/{node}/restart", driver.bridges.epoch
-    link = link_id(driver.bridges.all()[0])
+    federate(driver)
+    path = "DELETE /federation-links/vhost/{vhost}/{id}/{node}/restart"
+    before = {key: spec["revision"] for key, spec in driver.bridges.wanted().items()}
+    link = ask(driver, "GET /federation-links", {})[0]["id"]
     assert ask(driver, path, {"vhost": "/", "id": "nosuch", "node": driver.name}) is None
     assert ask(driver, path, {"vhost": "/", "id": link, "node": "rabbit@x"}) is None
-    assert driver.bridges.epoch == epoch
+    assert {key: spec["revision"] for key, spec in driver.bridges.wanted().items()} == before
     assert ask(driver, path, {"vhost": "/", "id": link, "node": driver.name}) == {}
-    assert driver.bridges.epoch == epoch + 1
+    after = driver.bridges.wanted()
+    assert [key for key in before if after[key]["revision"] == before[key]] == []

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from typing_extensions import override
-
 from penstock.access.password_hash import file_password
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
 from penstock.access.user import EVERYTHING, User
@@ -25,7 +23,6 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
 from penstock.flow.series import SLOT_S
 from penstock.flow.work import finish
-from penstock.management.bridges import FEDERATION, SpecSource, key_of
 from penstock.management.flow_log_records import Recorder
 from penstock.management.jobs import Subject
 from penstock.management.operation import Answer, Answered, Asked, Operation, Streamed, Waiting
@@ -54,30 +51,6 @@ def shovel(host: str, number: int) -> dict[str, object]:
     return {"src-uri": here, "src-queue": f"q{number}", "dest-uri": "amqp://u:p@elsewhere", "dest-queue": "q"}
 
 
-class Links(SpecSource):
-    """Links of federation, two in each virtual host, of which one runs."""
-
-    def __init__(self, hosts: Sequence[str]) -> None:
-        self.hosts = hosts
-
-    @property
-    @override
-    def epoch(self) -> int:
-        return 0
-
-    @override
-    def specs(self) -> list[Row]:
-        return [
-            {
-                "key": key_of(FEDERATION, host, name, "queue", f"q-{name}"), "component": FEDERATION, "vhost": host,
-                "name": name, "run_as": run_as, "revision": 1, "value": {"uri": "amqp://u:p@far"},
-                "link": {"kind": "queue", "resource": f"q-{name}"},
-            }
-            for host in self.hosts
-            for name, run_as in (("down", ""), ("up", "guest"))
-        ]  # fmt: skip
-
-
 class Scene:
     """A broker with the scenario in some of the virtual hosts."""
 
@@ -90,7 +63,6 @@ class Scene:
         self._getters: dict[str, Dialogue] = {}
         self._at(90.0)
         self._add_users()
-        self.driver.bridges.sources.append(Links(hosts))
         self._set_for_all()
         self.driver.recorder = Recorder(core)
         self.driver.recorder.begin()
@@ -181,6 +153,12 @@ class Scene:
         path = "PUT /parameters/{component}/{vhost}/{name}"
         for name in ("p2", "p1"):
             self.ask(path, host, component="shovel", vhost=host, name=name, value=shovel(host, number))
+        far = {"uri": "amqp://u:p@far"}
+        self.ask(path, host, component="federation-upstream", vhost=host, name="up", value=far)
+        federated = {"federation-upstream": "up"}
+        self.ask("policy.set", host, name="federated", pattern=f"^(dead|x{9 - number})$", definition=federated)
+        if number:
+            self.ask("bridge.pause", host, name="up")
         self.ask("block", host, queue="q2", reason=f"reason {number}")
 
     def _client(self, number: int, host: str, user: str = "guest", is_new: bool = False) -> Any:

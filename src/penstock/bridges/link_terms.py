@@ -24,6 +24,8 @@ class LinkTerms:
 
     kind: str
     """EXCHANGE or QUEUE."""
+    user: str
+    """User that the link runs as here."""
     vhost: str
     """Virtual host of the object here."""
     resource: str
@@ -57,6 +59,7 @@ def terms_of(spec: Mapping[str, Any]) -> LinkTerms:
     mode = value.get("ack-mode")
     return LinkTerms(
         kind=link["kind"],
+        user=spec["run_as"],
         vhost=spec["vhost"],
         resource=link["resource"],
         upstream=link["upstream"],

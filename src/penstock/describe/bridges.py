@@ -13,11 +13,12 @@ LABELLED_MOST: Final = 1000
 SHOVEL: Final = "shovel"
 FEDERATION: Final = "federation"
 RUNNING: Final = "running"
+STARTING: Final = "starting"
 TERMINATED: Final = "terminated"
 UNUSED: Final = "unused"
 """State of an upstream without links."""
-OF_SHOVELS: Final[dict[str, str]] = {"starting": "starting", "away": TERMINATED, "paused": TERMINATED}
-OF_LINKS: Final[dict[str, str]] = {"starting": "starting", "away": "error", "paused": "shutdown"}
+OF_SHOVELS: Final[dict[str, str]] = {STARTING: STARTING, "away": TERMINATED, "paused": TERMINATED}
+OF_LINKS: Final[dict[str, str]] = {STARTING: STARTING, "away": "error", "paused": "shutdown"}
 """RabbitMQ's words for states of shovels and of links; others are running."""
 
 

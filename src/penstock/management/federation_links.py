@@ -23,13 +23,11 @@ from penstock.core.settings.policies import UPSTREAM as BY_NAME
 from penstock.core.settings.policies import UPSTREAM_SET as BY_SET
 from penstock.core.settings.policies import Policy, UpstreamChoice
 from penstock.core.settings.table import Parameter
+from penstock.describe.bridges import RUNNING, link_status
 from penstock.describe.table import Row, plain
 from penstock.logs.ids import CHANGED
 from penstock.management.bridges import (
-    AWAY,
     FEDERATION,
-    PAUSED,
-    STARTING,
     UPSTREAM,
     UPSTREAM_SET,
     SpecSource,
@@ -42,9 +40,6 @@ EVERY: Final = "all"
 """Name of the set of all upstreams of a virtual host."""
 OF_SET: Final = "upstream"
 """Key of an element of a set that names the upstream; its others replace those of the upstream."""
-STATUSES: Final[dict[str, str]] = {STARTING: "starting", AWAY: "error", PAUSED: "shutdown"}
-"""RabbitMQ's words for states of a link; all others are running."""
-RUNNING: Final = "running"
 
 
 class Upstream:
@@ -209,7 +204,7 @@ def link_row(row: Row, node: str) -> Row:
     found: Row = {"node": node, str(kind): link["resource"], f"upstream_{kind}": link["upstream"]}
     if kind == QUEUE:
         found["consumer_tag"] = link["consumer_tag"]
-    status = STATUSES.get(str(row["state"]), RUNNING)
+    status = link_status(str(row["state"]))
     found |= {"type": kind, "vhost": row["vhost"], "upstream": row["name"], "id": link["id"], "status": status}
     if status == RUNNING:
         found["local_connection"] = row["key"]

@@ -1,23 +1,22 @@
 """Paths of RabbitMQ's plugins for shovels and federation: lists with its fields, deletion and restart.
 
-RabbitMQ has three states of a shovel, which say whether its connections are open. `reason` has the rest: a paused
-bridge and one that is away count as terminated.
+RabbitMQ has three states of a shovel, which say whether its connections are open; `reason` has the rest.
 """
 
 from __future__ import annotations
 
-from binascii import crc32
 from datetime import UTC, datetime
 from typing import Final
 
 from penstock.access.permission import MONITORING, POLICYMAKER
 from penstock.connections.control_request import ControlRequest
 from penstock.core.vhost import VirtualHost
-from penstock.describe.bridges import RUNNING, link_status, shovel_status
+from penstock.describe.bridges import RUNNING, STARTING, link_status, shovel_status
 from penstock.describe.list_kinds import Groups, ListKind, of_vhosts
 from penstock.describe.table import DescribedNode, Field, Reading, Row, Table
 from penstock.describe.vhost import parameter_row
 from penstock.errors import PreconditionFailed
+from penstock.management import federation_links
 from penstock.management.bridge_uris import hidden, read_uris
 from penstock.management.bridges import FEDERATION, HELD, PAUSED, SHOVEL, UPSTREAM, Bridge
 from penstock.management.node import Node
@@ -29,8 +28,8 @@ from penstock.operations.shovel_keys import AMQP091
 
 BLOCKED: Final = "blocked"
 RESUMED: Final = "paused; `penstock bridges resume {}` runs it"
-UP: Final[tuple[str, ...]] = (RUNNING, "starting")
-"""States of links that are not down."""
+UP: Final[tuple[str, ...]] = (RUNNING, STARTING)
+"""Statuses of links that are not down."""
 PLACES: Final[tuple[str, ...]] = ("queue", "exchange", "exchange-key", "address")
 """Ends of the keys that name the place of an end of a shovel."""
 
@@ -63,7 +62,7 @@ def shovel_row(bridge: Bridge, at: Reading) -> Row:
     state = shovel_status(bridge.state()[0])
     row: Row = {"node": at.node.name, "timestamp": _time(bridge, at), "name": bridge.name, "vhost": bridge.vhost}
     row["type"], row["state"] = "dynamic", state
-    if state == "starting":
+    if state == STARTING:
         return row
     if _reason(bridge):
         row["reason"] = _reason(bridge)
@@ -82,22 +81,13 @@ def shovel_row(bridge: Bridge, at: Reading) -> Row:
 
 def link_row(bridge: Bridge, at: Reading) -> Row:
     """Return a link of federation in RabbitMQ's form."""
+    return federation_links.link_row({**bridge.row(), "reason": _reason(bridge)}, at.node.name)
+
+
+def _link(bridge: Bridge) -> Row:
     link = bridge.spec.get("link")
     assert isinstance(link, dict)
-    kind, value = str(link["kind"]), _value(bridge)
-    row: Row = {"node": at.node.name, kind: link["resource"], f"upstream_{kind}": value.get(kind) or link["resource"]}
-    if kind == "queue":
-        row["consumer_tag"] = value.get("consumer-tag", f"federation-link-{bridge.name}")
-    row["type"], row["vhost"], row["upstream"], row["id"] = kind, bridge.vhost, bridge.name, link_id(bridge)
-    row["status"] = link_status(bridge.state()[0])
-    if _reason(bridge):
-        row["error"] = _reason(bridge)
-    return {**row, "uri": _uri(value.get("uri")), "timestamp": _time(bridge, at)}
-
-
-def link_id(bridge: Bridge) -> str:
-    """Return the id of a link in paths: eight digits that stay while the link is there."""
-    return f"{crc32(bridge.key.encode(errors='surrogatepass')):08x}"
+    return link
 
 
 def _shovels(node: DescribedNode, vhost: VirtualHost) -> list[Bridge]:
@@ -106,12 +96,6 @@ def _shovels(node: DescribedNode, vhost: VirtualHost) -> list[Bridge]:
 
 def _links(node: DescribedNode, vhost: VirtualHost) -> list[Bridge]:
     return [each for each in bridges_of(node, vhost) if each.component == FEDERATION and each.is_used]
-
-
-def _resource(bridge: Bridge) -> str:
-    """Return the name of the queue or exchange of a link."""
-    link = bridge.spec.get("link")
-    return str(link["resource"]) if isinstance(link, dict) else ""
 
 
 def _down(node: Node, request: ControlRequest) -> Groups:
@@ -148,7 +132,7 @@ def restart_shovel(node: Node, request: ControlRequest) -> Row | None:
 def restart_link(node: Node, request: ControlRequest) -> Row | None:
     """End the connection of the link with an id, and of all links of its upstream, and begin anew."""
     wanted, vhost = request.text("id"), request.vhost
-    found = [each for each in _links(node, vhost) if link_id(each) == wanted]
+    found = [each for each in _links(node, vhost) if _link(each)["id"] == wanted]
     if not found or request.text("node") != node.name:
         return None
     return {} if node.bridges.restart(UPSTREAM, vhost.name, found[0].name) else None
@@ -164,8 +148,8 @@ SHOVELS: Final[ListKind] = ListKind(
     tag=MONITORING, fifths=5 * ROW_WORK,
 )  # fmt: skip
 LINKS: Final[ListKind] = ListKind(
-    "federation-links", _link_groups, Table(Field("link.*", link_row)), _resource, by_name=True, tag=MONITORING,
-    fifths=5 * ROW_WORK, name_at=("queue", "exchange"),
+    "federation-links", _link_groups, Table(Field("link.*", link_row)), lambda bridge: str(_link(bridge)["resource"]),
+    by_name=True, tag=MONITORING, fifths=5 * ROW_WORK, name_at=("queue", "exchange"),
 )  # fmt: skip
 ONE: Final = "/shovels/vhost/{vhost}/{name}"
 LINK: Final = "/federation-links/vhost/{vhost}/{id}/{node}/restart"

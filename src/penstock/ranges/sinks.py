@@ -254,8 +254,8 @@ class SinkBatches:
         """Raise NotFound (404) for a query whose marks are not here."""
         if self.marks.of(request.vhost.name, ids.query, ids.target) is None:
             raise NotFound(
-                f"query '{ids.query}' at {ids.target} has no marks here: they were dropped after a week without a request, "
-                "or lost with their store"
+                f"query '{ids.query}' at {ids.target} has no marks here: they were dropped after a week without a "
+                "request, or lost with their store"
             )
 
     def commit(self, request: ControlRequest) -> dict[str, object] | None:

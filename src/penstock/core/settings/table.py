@@ -99,12 +99,17 @@ class ParameterTable:
         return self._parameters.get((component, vhost, name))
 
     def of(self, component: str | None = None, vhost: str | None = None) -> list[Parameter]:
-        """Return parameters in order, of one component or virtual host, or of all (None); without global parameters."""
-        return [
-            self._parameters[key]
-            for key in sorted(self._parameters)
+        """Return parameters of one component or virtual host, or of all (None); without global parameters.
+
+        They are in the order of virtual host, component and name.
+        """
+        keys = [
+            (key[1], key[0], key[2])
+            for key in self._parameters
             if key[0] and component in (None, key[0]) and vhost in (None, key[1])
         ]
+        keys.sort()
+        return [self._parameters[kind, host, name] for host, kind, name in keys]
 
     def global_ones(self) -> list[Parameter]:
         """Return the global parameters, by name."""
