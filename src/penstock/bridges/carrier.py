@@ -21,6 +21,7 @@ from penstock.bridges.hops import with_hop
 from penstock.bridges.protocols import meet
 from penstock.bridges.state import AWAY, HELD, IDLE, MOVING, REFUSED, State
 from penstock.client.aio import Connection, Publisher, Receiver
+from penstock.client.engine import outcomes
 from penstock.client.engine.events import CLOSED, LOST, RECONNECTED, Event
 from penstock.client.engine.messages import Forwarded
 from penstock.client.engine.outcomes import NO_ROUTE, ConfirmTimeout, FlowControlTimeout
@@ -58,6 +59,8 @@ SILENT: Final = 0.6
 """Part of the time after which a silent connection is given up: from then on it is reported as silent."""
 ON_CONFIRM: Final = "on-confirm"
 """Mode in which a message leaves its queue when the target has confirmed it; in others, as soon as it is sent."""
+OWN: Final = (outcomes.WINDOW, outcomes.WINDOW_BYTES)
+"""Causes of a wait for the outcomes of a full window, as at full speed: they hold a bridge that is pressed alone."""
 NOUNS: Final = ("the source", "the target")
 
 SourceSetup = Callable[[Connection], Coroutine[Any, Any, str]]
@@ -393,10 +396,11 @@ class Carrier:
             state.change(REFUSED, f"{self._target} refuses: {relay.reason}", now)
             return
         blocked = publisher.blocked
-        if blocked is not None and (relay.under_way or blocked.queue is not None):
-            state.change(HELD, f"{self._target} has no room: {blocked.reason}", now)
-        elif state.last and now - state.last < EMPTY_S:
+        is_moving = state.last > 0 and now - state.last < EMPTY_S
+        if is_moving and (blocked is None or (blocked.cause in OWN and not relay.is_pressed())):
             state.change(MOVING, "", now)
+        elif blocked is not None and (relay.under_way or blocked.queue is not None):
+            state.change(HELD, f"{self._target} has no room: {blocked.reason}", now)
         elif relay.under_way:
             state.change(HELD, f"{self._target} has not confirmed {relay.under_way:,} messages", now)
         else:
