@@ -98,6 +98,8 @@ class Terms:
     consumer_arguments: Mapping[str, object] = field(default_factory=dict)
     """Arguments of the consumer, over AMQP 0-9-1."""
     consumer_name: str = ""
+    begins_paused: bool = False
+    """True if the receiver takes nothing before it is resumed."""
     look_s: float = LOOK_S
 
 
@@ -227,7 +229,7 @@ class Carrier:
             if self._count == 0:
                 return None
         given = old.options.receiver_terms(queue, self._receiver_options())
-        given = given._replace(arguments=terms.consumer_arguments)
+        given = given._replace(arguments=terms.consumer_arguments, paused=terms.begins_paused)
         receiver = Receiver(old, queue, lambda: old.core().receiver(given))
         await receiver
         if old.protocol == "amqp091":

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import quote
 
 from penstock.bridges.carrier import Carrier, Terms
 from penstock.bridges.dialing import Dial, options_of
 from penstock.bridges.ends import source_of, target_of
+from penstock.bridges.federation_link import FederationLink, link_of
+from penstock.bridges.link_terms import terms_of, uris_of
 from penstock.bridges.shovels import shovel_of
 from penstock.bridges.state import State
 from penstock.errors import ConfigError
@@ -22,6 +25,8 @@ LOOK_S: Final = 1.0
 """Seconds between two looks of a bridge at its state, while nothing else happens."""
 RECONNECT_S: Final = 0.1
 """Seconds before a lost end is tried again, of a bridge that does not say so."""
+LINK_RECONNECT_S: Final = 5.0
+"""The same of a link of federation: RabbitMQ's default."""
 PREFETCH: Final = 2000
 AT_LEAST_ONCE: Final = "at least once"
 
@@ -62,7 +67,25 @@ def plan_of(spec: Spec, cluster: str, dial: Dial) -> Plan:
         return Plan(shovel.carrier, shovel.delay_s, shovel.source, shovel.target)
     if spec.get("component") == "bridge":
         return _bridge_of(spec, value, dial)
+    if spec.get("component") == "federation":
+        return _link_of(spec, value, dial)
     raise ConfigError(f"this version runs no {spec.get('component')}")
+
+
+def _link_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
+    terms, uris, user = terms_of(spec), uris_of(spec), str(spec["run_as"])
+    name = f"{connection_name(spec)}, {terms.kind} {terms.resource}"
+    local = f"amqp:///{quote(terms.vhost, safe='')}"
+    new = options_of(local, "target", name, user, dial, protocol="amqp091")
+    olds = [options_of(uri, "upstream", name, user, dial, protocol="amqp091") for uri in uris]
+
+    def make(number: int, state: State) -> FederationLink:
+        at = number % len(uris)
+        return link_of(terms, uris[at], olds[at], local, new, state)
+
+    first = make(0, State())
+    delay_s = max(float(value.get("reconnect-delay", LINK_RECONNECT_S)), RECONNECT_S)
+    return Plan(make, delay_s, first.source, first.target)
 
 
 def _bridge_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
