@@ -41,14 +41,19 @@ def test_title_of_an_end_has_its_place_and_broker(value: Row, source: str, targe
 @pytest.mark.parametrize(
     ("kind", "value", "source"),
     [
-        ("queue", {"uri": HOST}, "queue q of amqp://host"),
-        ("queue", {"uri": HOST, "queue": "far", "exchange": "x"}, "queue far of amqp://host"),
-        ("exchange", {"uri": HOST, "queue": "far", "exchange": "x"}, "exchange x of amqp://host"),
+        ("queue", {"uri": HOST}, "queue q of amqp://host/eu"),
+        ("queue", {"uri": f"{HOST}/", "queue": "far", "exchange": "x"}, "queue far of amqp://host"),
+        ("exchange", {"uri": "amqp://", "queue": "far", "exchange": "x"}, "exchange x of vhost eu"),
     ],
 )
 def test_link_has_its_upstream_and_its_own_object(kind: str, value: Row, source: str) -> None:
     spec: Row = {"vhost": "eu", "value": value, "link": {"kind": kind, "resource": "q"}}
     assert (end_title(spec, SOURCE), end_title(spec, TARGET)) == (source, f"{kind} q of vhost eu")
+
+
+def test_upstream_without_links_has_its_broker() -> None:
+    spec: Row = {"vhost": "eu", "component": "federation", "value": {"uri": [f"{HOST}/v", HOST]}}
+    assert (end_title(spec, SOURCE), end_title(spec, TARGET)) == ("amqp://host/v", "vhost eu")
 
 
 def test_value_that_is_no_object_has_no_title() -> None:
@@ -69,7 +74,7 @@ def test_value_that_is_no_object_has_no_title() -> None:
         ({"dest-queue": None, "dest-address": "a"}, True),
     ],
 )
-def test_same_queue_of_a_shovel_is_found(changes: Row, same: bool) -> None:
+def test_shovel_between_two_names_of_one_queue_is_found(changes: Row, same: bool) -> None:
     value: Row = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp:///%2F", "dest-queue": "a", **changes}
     assert shovel_end(value, SOURCE).is_same(shovel_end(value, TARGET)) == same
 
@@ -78,6 +83,6 @@ def test_same_queue_of_a_shovel_is_found(changes: Row, same: bool) -> None:
     ("target", "same"),
     [("amqp://", True), ("amqp:///?queue=a", True), ("amqp:///eu", False), ("amqp:///?exchange=a", False)],
 )
-def test_same_queue_of_a_bridge_is_found(target: str, same: bool) -> None:
+def test_bridge_between_two_names_of_one_queue_is_found(target: str, same: bool) -> None:
     value: Row = {"source": "amqp:///?queue=a", "target": target}
     assert bridge_end(value, SOURCE).is_same(bridge_end(value, TARGET)) == same

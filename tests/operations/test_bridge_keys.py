@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import PreconditionFailed
-from penstock.operations.bridge_keys import KEYS, bridge_settings, check_bridge, end_text
+from penstock.operations.bridge_keys import KEYS, check_bridge, end_text
 
 SECRET = "s3cret"
 ENDS: dict[str, Any] = {"source": "amqp:///?queue=orders", "target": f"amqp://carl:{SECRET}@host/v?queue=b"}
@@ -78,9 +78,3 @@ def test_bridge_without_an_end_is_refused(missing: str) -> None:
 )
 def test_name_without_a_scheme_is_a_queue_of_this_broker(given: str, vhost: str, uri: str) -> None:
     assert end_text(given, vhost) == uri
-
-
-def test_settings_of_a_bridge_have_defaults() -> None:
-    found = bridge_settings(ENDS)
-    assert found == {**ENDS, "delivery": "auto", "prefetch": 2000, "selector": "", "forward-headers": False,
-                     "reconnect-delay": 0.1}  # fmt: skip

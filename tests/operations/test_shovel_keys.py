@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import PreconditionFailed
-from penstock.operations.shovel_keys import KEYS, check_shovel, idle_keys, shovel_settings
+from penstock.operations.shovel_keys import KEYS, check_shovel, idle_keys
 
 SECRET = "s3cret"
 URI = f"amqp://carl:{SECRET}@host"
@@ -104,15 +104,6 @@ def test_shovel_without_a_needed_key_is_refused(value: dict[str, Any], missing: 
 def test_shovel_without_a_source_is_refused() -> None:
     with pytest.raises(PreconditionFailed, match="'src-queue' or 'src-exchange' is missing"):
         check_shovel("s", {"src-uri": URI, "dest-uri": URI})
-
-
-def test_settings_have_present_names_and_defaults_of_rabbitmq() -> None:
-    found = shovel_settings({**QUEUES, "prefetch-count": 7, "publish-properties": {"type": "t"}})
-    assert found["src-prefetch-count"] == 7
-    assert found["dest-publish-properties"] == {"type": "t"}
-    assert (found["src-delete-after"], found["ack-mode"], found["reconnect-delay"]) == ("never", "on-confirm", 5)
-    assert found["dest-add-forward-headers"] is False
-    assert shovel_settings(QUEUES)["src-prefetch-count"] == 1000
 
 
 def test_keys_of_a_shovel_without_effect_are_named() -> None:

@@ -14,7 +14,6 @@ from penstock.operations.upstreams import (
     check_upstream,
     check_upstream_set,
     idle_keys,
-    upstream_settings,
 )
 from penstock.settings.kind import ANYTHING, FLAG, REAL, TEXT, Choices
 
@@ -102,12 +101,6 @@ def test_set_of_missing_upstreams_is_accepted() -> None:
     check_upstream_set("set", [])
     check_upstream_set("set", [{"upstream": "later"}, {"upstream": "later", "queue": "q"}])
     assert {key.name for key in OF_SET} == {"upstream", *GOOD}
-
-
-def test_keys_of_an_entry_replace_those_of_its_upstream() -> None:
-    found = upstream_settings({"uri": URI, "queue": "a", "max-hops": 3}, {"upstream": "up", "queue": "b"})
-    assert (found["queue"], found["max-hops"], found["prefetch-count"]) == ("b", 3, 1000)
-    assert upstream_settings({"uri": URI})["max-hops"] == 1
 
 
 def test_keys_without_effect_are_named_once() -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote
 
+from penstock.describe.bridges import FEDERATION
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
-from penstock.management.bridge_uris import BridgeUri, read_uris
+from penstock.management.bridge_uris import DEFAULT_VHOST, BridgeUri, read_uris
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
@@ -69,13 +70,16 @@ def bridge_end(value: Row, side: str) -> BridgeEnd:
     return BridgeEnd(uris, queue, f"queue {queue}" if queue else "")
 
 
-def link_end(value: Row, link: Row, side: str) -> BridgeEnd:
-    """Return the end of a link of federation: its target is an object of this broker."""
+def link_end(value: Row, link: Row, side: str, vhost: str) -> BridgeEnd:
+    """Return the end of a link of federation: its target is an object of this broker.
+
+    The upstream of a URI without a virtual host has that of the object, as in RabbitMQ.
+    """
     kind, name = str(link.get("kind", "queue")), str(link.get("resource", ""))
     if side == TARGET:
         return BridgeEnd([], name if kind == "queue" else "", f"{kind} {name}")
     named = _text(link, "upstream") or _text(value, kind) or name
-    return BridgeEnd(_uris(value.get("uri")), named if kind == "queue" else "", f"{kind} {named}")
+    return BridgeEnd(_uris(value.get("uri"), vhost), named if kind == "queue" else "", f"{kind} {named}")
 
 
 def end_of(spec: Row, side: str) -> BridgeEnd | None:
@@ -84,7 +88,9 @@ def end_of(spec: Row, side: str) -> BridgeEnd | None:
     if not isinstance(value, dict):
         return None
     if isinstance(link, dict):
-        return link_end(value, link, side)
+        return link_end(value, link, side, str(spec["vhost"]))
+    if "uri" in value:  # An upstream without links.
+        return BridgeEnd(_uris(value["uri"], str(spec["vhost"])) if side == SOURCE else [], "", "")
     return (shovel_end if "src-uri" in value else bridge_end)(value, side)
 
 
@@ -93,7 +99,9 @@ def end_title(spec: Row, side: str) -> str:
     end = end_of(spec, side)
     if end is None:
         return ""
-    return end.title() if end.uris or "link" not in spec else f"{end.place} of vhost {spec['vhost']}"
+    if end.uris or not ("link" in spec or spec.get("component") == FEDERATION):
+        return end.title()
+    return f"{end.place} of vhost {spec['vhost']}" if end.place else f"vhost {spec['vhost']}"
 
 
 def queue_here(spec: Row, side: str) -> tuple[str, str]:
@@ -112,8 +120,8 @@ def _text(value: Row, name: str) -> str:
     return given if isinstance(given, str) else ""
 
 
-def _uris(given: object) -> list[BridgeUri]:
+def _uris(given: object, vhost: str = DEFAULT_VHOST) -> list[BridgeUri]:
     try:
-        return read_uris("", given)
+        return read_uris("", given, vhost)
     except PreconditionFailed:
         return []

@@ -58,8 +58,11 @@ class BridgeUri(NamedTuple):
         return (self.host.lower(), self.port, self.vhost) if self.host else ("", 0, self.vhost)
 
 
-def read_uri(title: str, uri: object) -> BridgeUri:
-    """Read a URI; `title` names its place in refusals, which do not quote it. Raises PreconditionFailed (406)."""
+def read_uri(title: str, uri: object, vhost: str = DEFAULT_VHOST) -> BridgeUri:
+    """Read a URI; `title` names its place in refusals, which do not quote it. `vhost` is that of a URI without a path.
+
+    Raises PreconditionFailed (406).
+    """
     if not isinstance(uri, str):
         raise PreconditionFailed(f"{title} must be a URI of amqp or amqps, not {type_word(uri)}; {EXAMPLE}")
     if len(uri) > URI_MOST:
@@ -79,16 +82,16 @@ def read_uri(title: str, uri: object) -> BridgeUri:
         raise PreconditionFailed(f"{title} has a user or a port and no host; this broker is amqp:// without them")
     if parts.path.count("/") > 1:
         raise PreconditionFailed(f"{title} has more than one / behind the host; a / in a virtual host is %2F")
-    vhost = unquote(parts.path.removeprefix("/")) or DEFAULT_VHOST
-    return BridgeUri(parts.scheme, host, port or SCHEMES[parts.scheme], vhost, query)
+    named = (unquote(parts.path.removeprefix("/")) or DEFAULT_VHOST) if parts.path else vhost
+    return BridgeUri(parts.scheme, host, port or SCHEMES[parts.scheme], named, query)
 
 
-def read_uris(title: str, given: object) -> list[BridgeUri]:
-    """Read a URI, or a list of them. Raises PreconditionFailed (406)."""
+def read_uris(title: str, given: object, vhost: str = DEFAULT_VHOST) -> list[BridgeUri]:
+    """Read a URI, or a list of them, as `read_uri` does. Raises PreconditionFailed (406)."""
     uris = given if isinstance(given, list) else [given]
     if not uris:
         raise PreconditionFailed(f"{title} must be a URI of amqp or amqps, or a list of them; {EXAMPLE}")
-    return [read_uri(title, uri) for uri in uris]
+    return [read_uri(title, uri, vhost) for uri in uris]
 
 
 def hidden(value: object) -> object:

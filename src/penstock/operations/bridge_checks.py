@@ -49,19 +49,24 @@ def check_runs(node: Node, parameter: Parameter, access: ConnectionAccess) -> No
     here = [uri.vhost for uri in uris if uri.is_here]
     if (here or component == UPSTREAM) and node.broker.access.find(user) is None:
         raise PreconditionFailed(
-            f"{parameter.title()}: it would run as user '{user}', which is no user of this broker's table; "
+            f"{title_of(parameter)}: it would run as user '{user}', which is no user of this broker's table; "
             "a user with a password must set it"
         )
     for vhost in here:
         if vhost not in node.broker.vhosts or not access.rules.enters(vhost):
-            raise PreconditionFailed(f"{parameter.title()}: user '{user}' may not enter vhost '{vhost}'")
+            raise PreconditionFailed(f"{title_of(parameter)}: user '{user}' may not enter vhost '{vhost}'")
     if component in RUNNING:
         running = [key for key, spec in node.bridges.wanted().items() if spec["component"] in RUNNING]
         if len(running) >= BRIDGES_MOST and key_of(*parameter.key()) not in running:
             raise ResourceError(
-                f"{BRIDGES_MOST:,} shovels and bridges run, the most that may: pause one; {parameter.title()} "
+                f"{BRIDGES_MOST:,} shovels and bridges run, the most that may: pause one; {title_of(parameter)} "
                 "was not set"
             )
+
+
+def title_of(parameter: Parameter) -> str:
+    """Return component and name of a bridge, for sentences."""
+    return f"{parameter.component} '{parameter.name}' in vhost '{parameter.vhost}'"
 
 
 def ends_of(parameter: Parameter) -> tuple[BridgeEnd, BridgeEnd]:
@@ -82,4 +87,4 @@ def idle_keys(parameter: Parameter) -> list[str]:
 def _check_ends(parameter: Parameter, value: Row) -> None:
     source, target = ends_of(parameter)
     if source.is_same(target):
-        raise PreconditionFailed(f"{parameter.title()}: {source.title()} would be carried onto itself")
+        raise PreconditionFailed(f"{title_of(parameter)}: {source.title()} would be carried onto itself")

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from penstock.errors import PreconditionFailed
 from penstock.management.bridge_uris import PLACES, BridgeUri, read_uri
-from penstock.operations.key_table import Key, canonical, check_keys
+from penstock.operations.key_table import Key, check_keys
 from penstock.settings.kind import FLAG, TEXT, Choices, Number, Text, whole
 
 HOPS_MOST: Final = 64
@@ -23,7 +23,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("selector", Text(0, 1_000), "Carry messages that this selector matches; the source is read over AMQP 1.0.",
         default=""),
     Key("forward-headers", FLAG, "Add the source to the header x-received-from.", default=False),
-    Key("max-hops", whole(1, HOPS_MOST), "Leave messages at the source that came through so many bridges. It needs "
+    Key("max-hops", whole(1, HOPS_MOST), "Do not carry messages that came through so many bridges; it needs "
         "forward-headers."),
     Key("reconnect-delay", Number("s", most=86_400, whole=False),
         "Seconds before a lost end is tried again; the time doubles up to 30 s.", default=0.1),
@@ -74,8 +74,3 @@ def end_text(given: str, vhost: str) -> str:
     if "://" in given or not given:
         return given
     return f"amqp:///{'' if vhost == '/' else quote(vhost, safe='')}?queue={quote(given, safe='')}"
-
-
-def bridge_settings(value: dict[str, object]) -> dict[str, object]:
-    """Return a checked value with defaults."""
-    return canonical(KEYS, value)

@@ -20,7 +20,7 @@ from penstock.management.bridge_uris import hidden
 from penstock.management.bridges import BRIDGE, FEDERATION, OWNED, SHOVEL, UPSTREAM, Bridge
 from penstock.management.node import Node
 from penstock.management.operation import ROW_WORK, VHOST, Operation, Route, looking
-from penstock.operations.bridge_checks import check_parameter, check_runs, idle_keys
+from penstock.operations.bridge_checks import check_parameter, check_runs, idle_keys, title_of
 from penstock.operations.bridge_keys import KEYS, end_text
 from penstock.operations.lists import listing
 from penstock.operations.parameters import drop_parameter, put_parameter
@@ -57,7 +57,9 @@ def parameter_of(node: Node, request: ControlRequest) -> Parameter:
 def declare_bridge(node: Node, request: ControlRequest) -> Row:
     """Declare a bridge, or change one: it runs as the user of the request at once."""
     vhost = node.vhost(request.vhost.name).name
-    value = {key.name: request.fields[key.name] for key in KEYS if request.fields.get(key.name) is not None}
+    value = {
+        key.name: request.fields[key.name] for key in KEYS if request.fields.get(key.name) not in (None, key.default)
+    }
     for end in (SOURCE, TARGET):
         if isinstance(value.get(end), str):
             value[end] = end_text(str(value[end]), vhost)
@@ -92,7 +94,7 @@ def restart_bridge(node: Node, request: ControlRequest) -> Row:
     """End the connections of a bridge, or of all links of an upstream, and begin anew. Raises for a paused one."""
     parameter = parameter_of(node, request)
     if not parameter.run_as:
-        raise PreconditionFailed(f"{parameter.title()} is paused: resume it")
+        raise PreconditionFailed(f"{title_of(parameter)} is paused: resume it")
     node.bridges.restart(*parameter.key())
     return _row_of(node, parameter)
 

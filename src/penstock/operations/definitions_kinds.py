@@ -49,7 +49,7 @@ class Difference:
         self.note: str = ""
         """A warning about an ineffective setting; "" for none."""
         self.remark: str = ""
-        """What a user must do after the import; "" for nothing."""
+        """Step that a user must take after the import; "" for none."""
 
 
 class Planned:
@@ -84,7 +84,7 @@ class Made:
         self.notes: list[str] = []
         """Warnings about ineffective settings."""
         self.remarks: list[str] = []
-        """What a user must do after the import."""
+        """Steps that a user must take after the import."""
         self.overflow: list[str] = []
         """Sentences about queues that overflow otherwise."""
 
@@ -138,7 +138,7 @@ class Definitions(NamedTuple):
     note: Callable[[Any], str] = lambda value: ""
     """Returns a warning about an ineffective setting; "" for none."""
     remark: Callable[[Any], str] = lambda value: ""
-    """Returns what a user must do after the import; "" for nothing."""
+    """Returns the step that a user must take after the import; "" for none."""
     key: Callable[[Entry], str] | None = None
     """It returns the identity of entries that may have the same subject."""
     unchanged: Callable[[Any, Any], bool] = lambda placed, found: bool(placed == found)

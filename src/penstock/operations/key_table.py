@@ -5,7 +5,7 @@ A key that is accepted and not served has a sentence in its row, which lists and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,9 +13,8 @@ from penstock.errors import PreconditionFailed
 from penstock.management.bridge_uris import read_uris
 from penstock.settings.kind import INVALID, OBJECT, Kind, Text, unknown_name
 
-NAME: Final = Text(1, 255)
-ROUTING_KEY: Final = Text(0, 255)
-TEXTS: Final = "texts"
+NAME: Final[Text] = Text(1, 255)
+ROUTING_KEY: Final[Text] = Text(0, 255)
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Key:
     name: str
     kind: Kind
     meaning: str
-    """What it does, for the documentation."""
+    """Effect of the key, as a sentence for the documentation."""
     older: tuple[str, ...] = ()
     """Names of earlier versions; the present name wins over them."""
     words: tuple[str, ...] = ()
@@ -71,18 +70,6 @@ def check_value(title: str, key: Key, name: str, given: object) -> None:
         check_keys(f"{title}: {name}", f"'{name}'", key.inner, given)
     elif given not in key.words and key.kind.parse(given, True) is INVALID:
         raise PreconditionFailed(f"{title}: {key.kind.fault(name, given)}")
-
-
-def canonical(keys: Iterable[Key], value: Mapping[str, object]) -> dict[str, object]:
-    """Return a checked value under the present names of its keys, with the defaults of those that are not given."""
-    found: dict[str, object] = {}
-    for key in keys:
-        given = next((name for name in key.names if name in value), None)
-        if given is not None:
-            found[key.name] = value[given]
-        elif key.default is not None:
-            found[key.name] = key.default
-    return found
 
 
 def without_effect(keys: Iterable[Key], value: object) -> list[str]:

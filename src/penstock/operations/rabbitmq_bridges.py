@@ -11,9 +11,9 @@ from typing import Final
 from penstock.access.permission import MONITORING, POLICYMAKER
 from penstock.connections.control_request import ControlRequest
 from penstock.core.vhost import VirtualHost
-from penstock.describe.bridges import RUNNING, STARTING, shovel_status
+from penstock.describe.bridges import RUNNING, STARTING, link_status, shovel_status
 from penstock.describe.list_kinds import Groups, ListKind, of_vhosts
-from penstock.describe.table import DescribedNode, Field, Reading, Row, Table, reading
+from penstock.describe.table import DescribedNode, Field, Reading, Row, Table
 from penstock.describe.vhost import parameter_row
 from penstock.errors import PreconditionFailed
 from penstock.management import federation_links
@@ -62,10 +62,10 @@ def shovel_row(bridge: Bridge, at: Reading) -> Row:
     state = shovel_status(bridge.state()[0])
     row: Row = {"node": at.node.name, "timestamp": _time(bridge, at), "name": bridge.name, "vhost": bridge.vhost}
     row["type"], row["state"] = "dynamic", state
-    if _reason(bridge):
-        row["reason"] = _reason(bridge)
     if state == STARTING:
         return row
+    if _reason(bridge):
+        row["reason"] = _reason(bridge)
     if state == RUNNING:
         row["blocked_status"] = BLOCKED if bridge.state()[0] == HELD else RUNNING
         row["forwarded"] = bridge.count("carried")
@@ -99,9 +99,9 @@ def _links(node: DescribedNode, vhost: VirtualHost) -> list[Bridge]:
 
 
 def _down(node: Node, request: ControlRequest) -> Groups:
-    at = reading(node)
-    for host in [node.broker.vhosts[name] for name in entered(node, request)]:
-        yield host, [each for each in _links(node, host) if link_row(each, at)["status"] not in UP]
+    hosts = [node.broker.vhosts[name] for name in entered(node, request)]
+    for host in hosts:
+        yield host, [each for each in _links(node, host) if link_status(each.state()[0]) not in UP]
 
 
 def _shovel_groups(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
@@ -148,9 +148,8 @@ SHOVELS: Final[ListKind] = ListKind(
     tag=MONITORING, fifths=5 * ROW_WORK,
 )  # fmt: skip
 LINKS: Final[ListKind] = ListKind(
-    "federation-links", _link_groups, Table(Field("link.*", link_row)),
-    lambda bridge: str(_link(bridge)["resource"]), by_name=True, tag=MONITORING, fifths=5 * ROW_WORK,
-    name_at=("queue", "exchange"),
+    "federation-links", _link_groups, Table(Field("link.*", link_row)), lambda bridge: str(_link(bridge)["resource"]),
+    by_name=True, tag=MONITORING, fifths=5 * ROW_WORK, name_at=("queue", "exchange"),
 )  # fmt: skip
 ONE: Final = "/shovels/vhost/{vhost}/{name}"
 LINK: Final = "/federation-links/vhost/{vhost}/{id}/{node}/restart"

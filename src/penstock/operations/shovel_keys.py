@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import PreconditionFailed
-from penstock.operations.key_table import NAME, ROUTING_KEY, Key, canonical, check_keys, without_effect
+from penstock.operations.key_table import NAME, ROUTING_KEY, Key, check_keys, without_effect
 from penstock.settings.kind import FLAG, OBJECT, REAL, TEXT, Choices, Number, whole
 
 AMQP091: Final = "amqp091"
@@ -22,20 +22,21 @@ NEVER: Final = "never"
 SRC: Final = "src"
 DEST: Final = "dest"
 PREFETCH: Final = 1000
-RECONNECT_S: Final = 5
+RECONNECT_S: Final = 1
 AS_IT_CAME: Final = "a message keeps its sections, as RabbitMQ 4.2 keeps them"
 COMMON: Final[tuple[Key, ...]] = (
     Key("ack-mode", Choices(("on-confirm", "on-publish", "no-ack"), folded=False),
-        "When a message leaves the source: here always after the confirm of the target (on-confirm), so none is lost.",
+        "When a message leaves the source: with the confirm of the target, when it is sent, or when it is delivered.",
         default="on-confirm"),
     Key("reconnect-delay", Number("s", most=86_400, whole=False),
-        "Seconds before a lost end is tried again; the time doubles up to 30 s while it fails.", default=RECONNECT_S),
+        "Seconds before a lost end is tried again; the time doubles up to 30 s while it fails. 0: not again.",
+        default=RECONNECT_S),
     Key("src-protocol", Choices(PROTOCOLS, folded=False), "Protocol of the source.", default=AMQP091),
     Key("dest-protocol", Choices(PROTOCOLS, folded=False), "Protocol of the target.", default=AMQP091),
     Key("internal", FLAG, "Protection from deletion by users.",
-        not_served="a shovel is protected by permissions: who may set parameters may delete it"),
+        not_served="whoever may set a shovel may delete it"),
     Key("internal_owner", OBJECT, "Object of the broker that the shovel belongs to.",
-        not_served="shovels belong to the user who set them"),
+        not_served="a shovel belongs to no queue or exchange"),
 )  # fmt: skip
 PUBLISHED: Final[tuple[Key, ...]] = (
     *[Key(name, TEXT, "") for name in (
@@ -55,7 +56,8 @@ SOURCE: Final[tuple[Key, ...]] = (
     Key("src-delete-after", Number(also="never or queue-length"),
         "Number of messages after which the shovel deletes itself; queue-length for those that the queue has at first.",
         ("delete-after",), (NEVER, QUEUE_LENGTH), NEVER),
-    Key("src-delete-after-duration", whole(1), "Seconds after which the shovel deletes itself."),
+    Key("src-delete-after-duration", whole(1), "Seconds after which the shovel deletes itself.",
+        not_served="a shovel ends by a number of messages only"),
     Key("src-predeclared", FLAG, "A missing queue is awaited, and not declared.", default=False),
     Key("src-consumer-args", OBJECT, "Arguments of the consumer, such as x-priority."),
     Key("src-consumer-name", TEXT, "Tag of the consumer, or name of the link."),
@@ -119,11 +121,6 @@ def _check_places(title: str, side: str, protocol: str, value: dict[str, object]
         raise PreconditionFailed(f"{title}: '{side}-queue' and '{side}-exchange' contradict each other: give one")
     if side == SRC and not given:
         raise PreconditionFailed(f"{title}: 'src-queue' or 'src-exchange' is missing")
-
-
-def shovel_settings(value: dict[str, object]) -> dict[str, object]:
-    """Return a checked value under the present names of its keys, with defaults."""
-    return canonical(KEYS, value)
 
 
 def idle_keys(value: object) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.core.queue.types import TYPES
 from penstock.errors import PreconditionFailed
-from penstock.operations.key_table import Key, canonical, check_keys, without_effect
+from penstock.operations.key_table import Key, check_keys, without_effect
 from penstock.settings.kind import ANYTHING, FLAG, LIST, REAL, TEXT, Choices
 
 ENTRIES_MOST: Final = 100
@@ -17,7 +17,7 @@ ENTRIES_MOST: Final = 100
 URI: Final = Key("uri", TEXT, "URI of the upstream, or a list of them.", is_uri=True)
 SHARED: Final[tuple[Key, ...]] = (
     Key("ack-mode", Choices(("on-confirm", "on-publish", "no-ack"), folded=False),
-        "When a message leaves the upstream: here always after the confirm of this broker (on-confirm).",
+        "When a message leaves the upstream: with the confirm here, when it is published, or when it is delivered.",
         default="on-confirm"),
     Key("bind-nowait", FLAG, "Bindings are made without an answer.",
         not_served="bindings are made one after the other, each with its answer"),
@@ -63,11 +63,6 @@ def check_upstream_set(name: str, value: object) -> None:
         place = f"{title}: entry {number}"
         if "upstream" not in check_keys(place, "an entry", OF_SET, entry):
             raise PreconditionFailed(f"{place}: 'upstream' is missing: it names an upstream")
-
-
-def upstream_settings(value: dict[str, object], entry: dict[str, object] | None = None) -> dict[str, object]:
-    """Return a checked upstream with the defaults of its keys; the keys of the entry of a set replace its own."""
-    return canonical(KEYS, value if entry is None else {**value, **entry})
 
 
 def idle_keys(value: object) -> list[str]:
