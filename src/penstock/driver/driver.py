@@ -44,6 +44,7 @@ from penstock.management.alarm_checks import AlarmChecks
 from penstock.management.alarms import Alarms
 from penstock.management.bridges import BridgeTable
 from penstock.management.control_api import ControlApi
+from penstock.management.federation_links import FederationLinks
 from penstock.management.flow_log_samples import Record
 from penstock.management.jobs import Job, Jobs
 from penstock.management.node import Certificates, StartSettings
@@ -90,6 +91,9 @@ class BrokerDriver(ServedDriver):
         self.jobs = Jobs(broker, self.log_queue.add)
         self.alarms = Alarms(broker, self.log_queue.add)
         self.bridges = BridgeTable(broker, self.log_queue.add)
+        self.bridges.sources.append(
+            FederationLinks(broker, self.log_queue.add, lambda: broker.table.parameters.cluster_name(self.name))
+        )
         self.notifier = Notifier(self, self.log_queue)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""

@@ -94,6 +94,8 @@ class EventLoop:
         """Queue of monitoring requests."""
         self._began: float = 0.0
         """Time of the first input since the last turn; 0.0 without one."""
+        self.on_tick: Callable[[], None] | None = None
+        """Function that is called at each tick; None for none."""
         self.started: float = loop.time()
         driver.stats.times.start(self.started)
 
@@ -338,6 +340,8 @@ class EventLoop:
         if self.store_writer is not None:
             self.store_writer.tick()
         self.driver.scheduler.entries.end(TICK)
+        if self.on_tick is not None:
+            self.on_tick()
         self._tick_some(list(self.transports.values()))
         self.schedule()
 

@@ -93,6 +93,7 @@ def _server_properties(engine: Amqp091Engine) -> dict[str, object]:
             "consumer_cancel_notify": True,
             "connection.blocked": True,
             "authentication_failure_close": True,
+            "consumer_priorities": True,
             "per_consumer_qos": True,
             "direct_reply_to": True,
             "penstock.tx_commit_retry": True,
