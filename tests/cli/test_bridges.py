@@ -227,3 +227,31 @@ def test_bridge_from_and_to_rabbitmq_keeps_properties(
     assert {str((each.headers, each.priority, each.type)) for each in found} == {
         str((given.headers, given.priority, given.type))
     }
+
+
+def test_messages_are_carried_exactly_once_through_kills_of_the_bridge(
+    brokers: tuple[BrokerProcess, BrokerProcess],
+) -> None:
+    old, new = brokers
+    name = declared(new, some_name("once"))
+    filled(old, name, 3_000, delivery_mode=2)
+    ends = (url_of(old, f"?queue={name}"), url_of(new))
+    for part in (1_000, 2_000):
+        process = running(*ends, "--exactly-once")
+        eventually(lambda part=part: depth(new, name) >= part, "a part is carried")
+        process.kill()
+        process.communicate()
+    answer = carried(*ends, "--exactly-once", "--until-empty")
+    assert (answer["refused"], answer["doubtful"]) == (0, 0)
+    assert [number for number, _, _ in taken(new, name)] == list(range(3_000))
+
+
+def test_options_that_need_single_messages_are_refused_with_exactly_once() -> None:
+    ends = ("amqp://127.0.0.1:1/?queue=a", "amqp://127.0.0.1:1/?queue=b")
+    for words, rule in (
+        (("--exactly-once", "--forward-headers"), "without --selector and --forward-headers"),
+        (("--exactly-once", "--selector", "a = 1"), "without --selector and --forward-headers"),
+        (("--name", "x"), "add --exactly-once"),
+    ):
+        done = penstock_command("bridges", "run", *ends, *words)
+        assert (done.returncode, rule in done.stderr) == (1, True), done.stderr

@@ -7,10 +7,12 @@ from penstock.describe.bridges import (
     FEDERATION,
     LABELLED_MOST,
     SHOVEL,
-    STATUSES,
     labelled_bridges,
+    labelled_links,
+    labelled_shovels,
     labelled_states,
-    labelled_statuses,
+    link_status,
+    shovel_status,
 )
 from penstock.describe.table import Reading, Row
 from penstock.management.bridges import STATES
@@ -25,25 +27,30 @@ ROWS = [
     bridge("b", "held"),
     bridge("c", "away"),
     bridge("d", "paused", "bridge"),
+    bridge("none", "unused", FEDERATION),
     bridge("up", "idle", FEDERATION, link={"kind": "queue", "resource": "orders"}),
 ]
 
 
-def test_every_state_of_a_bridge_has_a_word_of_rabbitmq() -> None:
-    assert set(STATUSES) == set(STATES)
+def test_states_of_bridges_have_words_of_rabbitmq() -> None:
+    assert {state: (shovel_status(state), link_status(state)) for state in STATES} == {
+        **dict.fromkeys(("moving", "idle", "held", "refused", "ended", "unused"), ("running", "running")),
+        "starting": ("starting", "starting"),
+        "away": ("terminated", "error"),
+        "paused": ("terminated", "shutdown"),
+    }
 
 
 def test_bridges_are_counted_by_state_and_by_rabbitmq_status() -> None:
-    assert [(labels, count.number) for labels, count in labelled_statuses(ROWS, SHOVEL)] == [
+    assert [(labels, count.number) for labels, count in labelled_shovels(ROWS)] == [
         ('status="running"', 2),
-        ('status="starting"', 1),
+        ('status="terminated"', 1),
     ]
-    assert [(labels, count.number) for labels, count in labelled_statuses(ROWS, FEDERATION)] == [
-        ('status="running"', 1)
-    ]
+    assert [(labels, count.number) for labels, count in labelled_links(ROWS)] == [('status="running"', 1)]
     assert [(labels, count.number) for labels, count in labelled_states(ROWS)] == [
         ('component="bridge",state="paused"', 1),
         ('component="federation",state="idle"', 1),
+        ('component="federation",state="unused"', 1),
         ('component="shovel",state="away"', 1),
         ('component="shovel",state="held"', 1),
         ('component="shovel",state="moving"', 1),

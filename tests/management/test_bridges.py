@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from typing_extensions import override
 
 from penstock.connections.log_line import LogLine
 from penstock.core.broker import Broker
@@ -49,6 +50,12 @@ class Links(SpecSource):
     def __init__(self) -> None:
         self.run_as = ""
         self.queues = ["q"]
+        self.changes = 0
+
+    @property
+    @override
+    def epoch(self) -> int:
+        return self.changes
 
     def specs(self) -> Iterable[Row]:
         for queue in self.queues:
@@ -98,7 +105,7 @@ def test_epoch_grows_with_each_change_of_parameters_and_links(house: House) -> N
     seen.append(house.bridges.epoch)
     house.broker.table.parameters.drop("shovel", "/", "s")
     seen.append(house.bridges.epoch)
-    links.epoch += 1
+    links.changes += 1
     seen.append(house.bridges.epoch)
     assert seen == sorted(set(seen))
 
@@ -108,10 +115,32 @@ def test_links_of_an_upstream_are_bridges_that_are_paused_with_it(house: House) 
     house.bridges.sources.append(links)
     assert house.bridges.wanted() == {}
     assert house.state("up") == ("paused", "")
-    links.run_as, links.epoch = "anna", 1
+    links.run_as, links.changes = "anna", 1
     assert list(house.bridges.wanted()) == ["federation:/:up:queue:q"]
     (row,) = house.bridges.rows()
     assert row["link"] == {"kind": "queue", "resource": "q"}
+
+
+def test_upstream_without_links_is_listed_and_not_wanted(house: House) -> None:
+    house.put("up", "anna", "federation-upstream")
+    house.put("other", "", "federation-upstream")
+    assert house.state("up") == ("unused", "no policy gives upstream up to a queue or an exchange")
+    assert house.state("other") == ("paused", "")
+    assert house.bridges.wanted() == {}
+    links = Links()
+    links.run_as = "anna"
+    house.bridges.sources.append(links)
+    house.put("more")
+    assert house.state("up") == ("starting", "")
+    assert [row["key"] for row in house.bridges.rows()] == [
+        *("federation-upstream:/:other", "federation:/:up:queue:q", "shovel:/:more"),
+    ]
+
+
+def test_ends_are_those_of_the_parameter_before_the_first_report(house: House) -> None:
+    house.put("s")
+    (row,) = house.bridges.rows()
+    assert (row["source"], row["target"]) == ("queue orders of amqp://old", "vhost /")
 
 
 def test_report_is_in_the_row_of_its_bridge(house: House) -> None:
@@ -161,13 +190,13 @@ def test_bridges_are_away_while_the_worker_is(house: House) -> None:
     assert [row["carried"] for row in house.bridges.rows()] == [5, 0]
 
 
-@pytest.mark.parametrize(("component", "there"), [("shovel", False), ("bridge", True)])
-def test_shovel_that_has_ended_is_deleted_with_its_parameter(house: House, component: str, there: bool) -> None:
+@pytest.mark.parametrize("component", ["shovel", "bridge"])
+def test_bridge_that_has_ended_is_deleted_with_its_parameter(house: House, component: str) -> None:
     house.put("s", component=component)
     house.bridges.report(f"{component}:/:s", {"state": "ended"}, 1.0)
-    assert bool(house.bridges.wanted()) == there
-    assert (house.broker.table.parameters.get(component, "/", "s") is not None) == there
-    assert [line.text for line in house.lines] == ([] if there else ["[vh(/)] shovel 's' has ended; deleted"])
+    assert house.bridges.wanted() == {}
+    assert house.broker.table.parameters.get(component, "/", "s") is None
+    assert [line.text for line in house.lines] == [f"[vh(/)] {component} 's' has ended; deleted"]
 
 
 @pytest.mark.parametrize("bad", [None, "x" * 10, -1, True, {}, [5]])

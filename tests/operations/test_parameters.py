@@ -31,12 +31,19 @@ def test_parameters_are_listed_in_rabbitmqs_form_and_end_with_their_vhost() -> N
         drop_parameter(driver, ("shovel", "eu", "s"))
 
 
+VALUES = {
+    "shovel": {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://host"},
+    "bridge": {"source": "amqp://?queue=a", "target": "amqp://host"},
+    "federation-upstream": {"uri": "amqp://host"},
+}
+
+
 @pytest.mark.parametrize(
     ("component", "run_as"), [("shovel", "guest"), ("bridge", "guest"), ("federation-upstream", "guest"), ("toy", "")]
 )
 def test_bridge_set_by_name_runs_as_the_user_who_sets_it(component: str, run_as: str) -> None:
     driver = make_driver()
-    request = request_of(driver, "guest", component=component, vhost="/", name="n", value={"uri": "amqp://host"})
+    request = request_of(driver, "guest", component=component, vhost="/", name="n", value=VALUES.get(component, 5))
     assert set_parameter(driver, request) == {"created": True}
     [parameter] = driver.broker.table.parameters.of()
     assert parameter.run_as == run_as

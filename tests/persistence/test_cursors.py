@@ -218,6 +218,25 @@ def test_left_queue_and_generation_are_there_after_a_restart(desk: Desk) -> None
     assert again.kept.cursors == [cursor], "a left queue keeps its messages"
 
 
+def test_id_of_a_cursor_is_there_after_a_restart(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"], planned=True)
+    first = desk.cursor().id
+    assert len(first) > 15
+    desk.ask("cursor.plan", start={"kept": 0}, rows=3)
+    again = desk.restart()
+    assert (again.cursor().id, again.cursor().position("kept").planned) == (first, 3)
+    again.ask("cursor.attach", queues=["kept"], planned=True)
+    assert again.cursor().id == first
+
+
+def test_id_of_a_cursor_is_unlike_that_of_its_successor(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"], planned=True)
+    first = desk.cursor().id
+    desk.ask("cursor.delete")
+    desk.ask("cursor.attach", queues=["kept"], planned=True)
+    assert desk.cursor().id not in ("", first)
+
+
 def test_record_of_a_cursor_without_losses_has_its_user_and_the_earlier_fields(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     record = encode_metadata(MetadataChange(desk.cursor(), False)).data

@@ -175,7 +175,7 @@ def test_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: D
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
       "bindings": [{"source": "x", "vhost": "new", "destination": "q", "destination_type": "queue"},
         {"source": "x", "vhost": "new", "destination": "none", "destination_type": "queue"}],
-      "parameters": [{"component": "shovel", "name": "s", "vhost": "new", "value": {}}],
+      "parameters": [{"component": "plugin", "name": "s", "vhost": "new", "value": {}}],
       "global_parameters": [{"name": "cluster_name", "value": "c"}],
       "settings": [{"scope": "queue", "pattern": "a", "settings": {"max-length": 3}}],
       "policies": [{"name": "p", "vhost": "new", "pattern": "^a$", "definition": {"max-length": 3}}]}"""
@@ -255,7 +255,7 @@ def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerD
     text = """{"vhosts": [{"name": "new", "metadata": {"description": "d", "tags": ["t"]}}],
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
       "exchanges": [{"name": "q.x", "vhost": "new", "type": "topic", "durable": true}],
-      "parameters": [{"component": "shovel", "name": "s", "vhost": "new", "value": {"uri": ["a", null, 1.5]}},
+      "parameters": [{"component": "plugin", "name": "s", "vhost": "new", "value": {"uri": ["a", null, 1.5]}},
         {"component": "operator_policy", "name": "o", "vhost": "new",
          "value": {"pattern": ".*", "definition": {"expires": 99000}, "priority": 2, "apply-to": "queues"}}],
       "global_parameters": [{"name": "cluster_name", "value": "c"}],
@@ -272,7 +272,7 @@ def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerD
     }  # fmt: skip
     assert (int(queue.settings.length.messages), vhost.exchanges["q.x"].alternate) == (3, "lost")
     assert vhost.metadata == {"metadata": {"description": "d", "tags": ["t"]}}
-    parameter = again.broker.table.parameters.get("shovel", "new", "s")
+    parameter = again.broker.table.parameters.get("plugin", "new", "s")
     assert parameter.value == {"uri": ["a", None, 1.5]}
     assert [each.value for each in again.broker.table.parameters.global_ones()] == ["c"]
     vhosts.delete_vhost(driver, "new")

@@ -283,3 +283,17 @@ def test_records_of_a_version_without_users_belong_to_the_next_user(sink: Sink) 
     assert sink.user_after_a_death() == ""
     assert int(sink.mark(0).rows) == 5
     assert sink.progress().user == "u"
+
+
+def test_beginning_and_the_sequence_of_the_last_row_are_there_after_a_restart() -> None:
+    sink = Sink()
+    sink.marks().store_beginning(sink.progress())
+    sink.store.write()
+    sink.die()
+    assert sink.marks().of("/", "q", TARGET) is not None, "before its first row"
+    mark = sink.mark(0)
+    mark.reached = 17
+    sink.send(0, 2, 2)
+    sink.store.write()
+    sink.die()
+    assert (sink.mark(0).rows, sink.mark(0).reached, sink.mark(1).reached) == (2, 17, 0)

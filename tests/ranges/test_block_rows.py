@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import BrokerError, NotFound
-from penstock.ranges import block_rows
+from penstock.ranges import row_routes
 from penstock.ranges.block_rows import BlockRows
 from penstock.ranges.incoming_block import IncomingBlock
 from penstock.wire.amqp091 import spec
@@ -70,7 +70,7 @@ def test_route_follows_the_topology_between_rows() -> None:
 
 
 def test_number_of_kept_routes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_rows, "ROUTES_KEPT", 2)
+    monkeypatch.setattr(row_routes, "ROUTES_KEPT", 2)
     world = World()
     rows = world.rows([{"value": b"", "routing_key": f"k{number}"} for number in range(9)])
     for row in range(9):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -15,11 +15,11 @@ from penstock.content.properties import Properties
 from penstock.core.large_bodies import LargeBodies, LargeBody, PieceBudget, Span
 from penstock.core.large_content import large_content
 from penstock.core.message import Envelope, Message
-from penstock.core.message_format import MessageFormats
+from penstock.core.message_format import MessageFormats, StoredContent
 from penstock.errors import ContentTooLarge
 from penstock.protocols.amqp091.content_frames import make_content
 from penstock.protocols.amqp091.message_format import Amqp091Format
-from penstock.ranges.blocks import BLOCK_MESSAGE_MAX, MAGIC, BlockBody, encode_block, large_bodies
+from penstock.ranges.blocks import BLOCK_CONTENT_MAX, BLOCK_MESSAGE_MAX, MAGIC, BlockBody, encode_block, large_bodies
 from penstock.ranges.columns import ALIGNMENT, DEFAULT_COLUMNS, MORE_COLUMNS
 from tests.support.amqp10_dialogue import Amqp10Dialogue, data_section
 from tests.support.control_requests import request
@@ -47,6 +47,15 @@ class Read:
     def __init__(self, body: BlockBody) -> None:
         block = joined(body)
         assert len(block) == body.octets
+        self._open(block)
+
+    @classmethod
+    def of(cls, block: bytes) -> Self:
+        read = cls.__new__(cls)
+        read._open(block)
+        return read
+
+    def _open(self, block: bytes) -> None:
         self.block = block
         assert block[:4] == MAGIC
         (length,) = struct.unpack_from("<I", block, 4)
@@ -95,6 +104,10 @@ class Read:
     def bodies(self) -> list[bytes]:
         offsets = struct.unpack(f"<{self.rows + 1}i", self.part("value", "offsets"))
         return [self.part("value", "data")[offsets[row] : offsets[row + 1]] for row in range(self.rows)]
+
+    def contents(self) -> list[bytes]:
+        offsets = struct.unpack(f"<{self.rows + 1}i", self.part("content", "offsets"))
+        return [self.part("content", "data")[offsets[row] : offsets[row + 1]] for row in range(self.rows)]
 
     def numbers(self, column: str, code: str) -> list[int]:
         return list(struct.unpack(f"<{self.rows}{code}", self.part(column, "data")))
@@ -183,6 +196,16 @@ def test_redelivered_is_that_of_each_row() -> None:
         assert Read(encode_block("q", some, FORMATS, 0.0, EVERY)).header["columns"]["redelivered"] == {"all": value}
 
 
+def test_column_content_has_messages_as_they_are_stored() -> None:
+    foreign = ToyFormat().encode(Properties(message_id="t1"), b"toy")
+    contents = [message(1, b"frames", message_id="m1").content, foreign, b"\xffunknown", b""]
+    rows = [Message(Envelope("x", "k"), content, 100, at + 1, 0.0) for at, content in enumerate(contents)]
+    read = Read(encode_block("q", rows, FORMATS, 0.0, ["sequence", "content", "routing_key"]))
+    assert read.contents() == contents
+    assert read.numbers("sequence", "q") == [1, 2, 3, 4]
+    assert set(read.header["columns"]) == {"sequence", "content", "routing_key"}
+
+
 BODY = bytes(range(256)) * 4096  # 1 MiB: four pieces.
 
 
@@ -242,6 +265,41 @@ def test_block_has_large_messages_whole(desk: Desk) -> None:
     assert BODY + b"small" + BODY[::-1] in block
     assert not desk.client.connection.busy
     assert [body.pieces for body in large_bodies(list(desk.vhost.queues["q"].ready_queue.messages()))] == [{}, {}]
+
+
+def test_column_content_has_large_messages_of_each_protocol_whole(desk: Desk) -> None:
+    peer = Amqp10Dialogue(desk.driver)
+    peer.attach_sender("/queues/q")
+    text = b"\x00\x53\x77\xb1" + len(BODY).to_bytes(4, "big") + b"t" * len(BODY)
+    sections = (data_section(BODY), data_section(BODY) + data_section(b"more"), text)
+    desk.client.say(persistent("q", BODY))
+    for number, octets in enumerate(sections):
+        for frame in frames_of(octets, number):
+            peer.say(frame)
+    desk.store.write()
+    desk.attach()
+    desk.ask(lo=0, hi=4, columns=["content"])
+    desk.read()
+    ((_, block),) = desk.answers()
+    formats = desk.driver.broker.formats
+    first, *others = Read.of(block).contents()
+    assert formats.of(first).body(first) == BODY
+    found = StoredContent()
+    for content, octets in zip(others, sections, strict=True):
+        formats.of(content).check_stored(content, b"guest", found)
+        assert content.endswith(octets)
+    formats.of(first).check_stored(first, b"guest", found)
+    assert found.content == first, "its frames are as a broker stores them"
+
+
+def test_content_too_large_to_be_published_in_a_block_is_refused() -> None:
+    body = LargeBody(1, None)
+    body.octets = BLOCK_CONTENT_MAX + 1
+    body.spans = [Span(0, body.octets)]
+    message = Message(Envelope("", "q"), large_content(b"\x02", body), 1, 1, 0.0)
+    with pytest.raises(ContentTooLarge, match="which has at most 16,515,072; consume it"):
+        large_bodies([message], BLOCK_CONTENT_MAX)
+    assert large_bodies([message]) == [body]
 
 
 def test_text_of_amqp_1_0_is_read_as_utf_8(desk: Desk) -> None:

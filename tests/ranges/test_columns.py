@@ -118,6 +118,9 @@ def test_unknown_column_is_refused_by_name() -> None:
     check_columns(EVERY)
     with pytest.raises(PreconditionFailed, match="'columns' names 'queue', which no block has; known are sequence,"):
         check_columns(["value", "queue"])
+    check_columns(["content", "sequence"])
+    with pytest.raises(PreconditionFailed, match="names both value and content; a content has the body"):
+        check_columns(["content", "value"])
 
 
 @pytest.mark.parametrize(

@@ -361,3 +361,18 @@ def test_attach_is_refused_while_another_query_is_connected() -> None:
     assert found["token"] == 3
     desk.driver.disconnect(desk.client.connection)
     assert attach(identity="two")["token"] == 4
+
+
+def test_attach_answers_the_furthest_plan_and_an_id_to_those_who_ask(desk: Readers) -> None:
+    desk.put("q", 5)
+    (plain,) = desk.ask("cursor.attach", "c", queues=["q"])
+    assert "planned" not in plain
+    assert desk.vhost.cursors["c"].id == ""
+    (attached,) = desk.ask("cursor.attach", "c", queues=["q"], planned=True)
+    assert attached["planned"] == {"q": 0}
+    desk.ask("cursor.plan", "c", start={"q": 0}, rows=2)
+    (again,) = desk.ask("cursor.attach", "c", queues=["q"], planned=True)
+    assert again["planned"] == {"q": 2}
+    assert again["id"] == attached["id"] == desk.vhost.cursors["c"].id
+    (other,) = desk.ask("cursor.attach", "d", queues=["q"], planned=True)
+    assert other["id"] not in ("", again["id"])

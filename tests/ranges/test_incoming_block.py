@@ -46,7 +46,19 @@ def test_columns_of_a_block_are_found() -> None:
     assert first.delivery_mode == second.delivery_mode == 2
 
 
+def test_block_of_contents_has_its_target_and_sequences_beside_them() -> None:
+    rows: list[dict[str, Any]] = [{"content": b"a", "sequence": 4}, {"content": b"bc", "sequence": 9}]
+    block = IncomingBlock(encode_published(rows, {"routing_key": "q", "exchange": ""}))
+    assert block.is_stored
+    assert [block.columns.body(row) for row in range(2)] == [b"a", b"bc"]
+    assert block.sequences is not None
+    assert [block.sequences.number(row) for row in range(2)] == [4, 9]
+    plain = IncomingBlock(encode_published(ROWS))
+    assert (plain.is_stored, plain.sequences) == (False, None)
+
+
 value = {"value": {"all": "x"}}
+content = {"content": {"all": "x"}}
 far = 1 << 39
 
 
@@ -71,6 +83,10 @@ far = 1 << 39
         ({"rows": 1, "columns": {**value, "colour": {"all": "red"}}}, "no message has the column 'colour'; known are"),
         ({"rows": 1, "columns": {**value, "headers": {"all": "x"}}}, "column headers: 'all' must be null"),
         ({"rows": 1, "columns": {**value, "headers": {"items": {"rows": 1}}}}, "column headers.items.columns must be"),
+        ({"rows": 1, "columns": {**content, "value": {"all": "x"}}}, "with the column content has no column 'value'"),
+        ({"rows": 1, "columns": {**content, "priority": {"all": 1}}}, "known are content, exchange, routing_key, seq"),
+        ({"rows": 1, "columns": {**value, "sequence": {"all": 1}}}, "no message has the column 'sequence'"),
+        ({"rows": 2, "columns": {**content, "sequence": {"data": [0, 8]}}}, "column sequence: 'data' is at 0 with 8"),
         ({"rows": 1, "columns": value, "progress_ms": "1"}, "'progress_ms' must be a whole number"),
         ({"rows": 1, "columns": value, "colour": 1}, "the block's header has a field 'colour'; known are"),
     ],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
+from penstock.content.message_columns import NumberColumn
 from penstock.errors import Fenced
 from penstock.ranges.held_block import MISSING
 from penstock.ranges.marks import MarkedBlock, SinkMark, SinkMarks
@@ -46,6 +49,17 @@ def test_rows_are_recorded_on_entry_and_the_digest_at_the_end(marks: SinkMarks, 
     assert (mark.rows, mark.checked) == (4, 0)
     here.advance(10, True)
     assert (mark.rows, mark.checked, mark.digest) == (10, 10, "digest of 10")
+
+
+def test_mark_has_the_sequence_of_the_last_row_at_its_source(marks: SinkMarks, mark: SinkMark) -> None:
+    column = NumberColumn("sequence", struct.pack("<4q", 3, 4, 9, 12), 8, 0, 100)
+    here = MarkedBlock(marks, mark, "w", 3, 0, 4, "", column)
+    here.advance(3, True)
+    assert (mark.rows, mark.reached) == (3, 9)
+    here.advance(2, True)
+    assert (mark.rows, mark.reached) == (3, 9), "rows that are enqueued again change nothing"
+    here.advance(4, True)
+    assert (mark.rows, mark.reached) == (4, 12)
 
 
 def test_block_of_an_older_attempt_or_batch_ends(marks: SinkMarks, mark: SinkMark) -> None:

@@ -28,9 +28,10 @@ def test_service_restores_cursors_and_progress(desk: Desk) -> None:
     assert desk.driver.broker.ranges is ranges
     position = Position(desk.vhost.queues["a"], 3)
     position.settled = 4
-    ranges.restore_cursor(desk.vhost, "c", "u", 7, 1, [position])
+    ranges.restore_cursor(desk.vhost, "c", "u", 7, 1, [position], "own")
     cursor = ranges.cursors.find(desk.vhost, "c")
     assert (cursor.user, cursor.token, cursor.lost, cursor.positions["a"].settled) == ("u", 7, 1, 4)
+    assert cursor.id == "own"
     assert desk.vhost.queues["a"].cursors == [cursor]
     record = MarkRecord("/", "q", "t", WHOLE_BATCH)
     record.batch, record.partitions = 5, 2

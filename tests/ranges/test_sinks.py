@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.content.properties import Properties
 from penstock.driver.driver import BrokerDriver
-from penstock.protocols.amqp091.content_frames import body_of
+from penstock.protocols.amqp091.content_frames import body_of, make_content
 from penstock.settings.pools import MARKS
 from tests.profiles import examples
 from tests.support.block_encoder import encode_published
@@ -133,6 +133,40 @@ def test_task_that_runs_again_gets_the_taken_rows_and_sends_the_rest(sink: Sink)
     assert sink.rows() == numbered(0, 8)
     assert again.ask("sink.commit", partitions={"0": 8}) == {"promoted": False}
     assert "has 9 rows, and 8 of them were taken" in again.ask("sink.commit", partitions={"0": 9})["text"]
+
+
+def test_beginning_with_sequences_answers_the_last_one(sink: Sink) -> None:
+    task = Task(sink)
+    begun = task.ask("sink.begin", partition=0, attempt=0, run="", sequences=True)
+    assert begun == {"rows": 0, "checked": 0, "digest": "", "reached": 0}
+    sink.driver.control.ranges.batches.marks.of_query("/", "q")[0].marks[0].reached = 7
+    assert task.ask("sink.begin", partition=0, attempt=2, run="", write="x", sequences=True)["reached"] == 7
+    assert "reached" not in task.ask("sink.begin", partition=0, attempt=3, run="", write="y")
+
+
+def test_beginning_of_a_query_without_marks_is_refused_if_it_was_begun_before(sink: Sink) -> None:
+    task = Task(sink)
+    refused = task.ask("sink.begin", partition=0, attempt=0, sequences=True, known=True)
+    assert (refused["code"], "query 'q' at queue \"out\" has no marks here" in refused["text"]) == (404, True)
+    assert sink.driver.control.ranges.sinks_of("/") == [], "nothing was begun"
+    task.ask("sink.begin", partition=0, attempt=0, sequences=True)
+    assert task.ask("sink.begin", partition=0, attempt=1, sequences=True, known=True)["rows"] == 0
+
+
+def test_rows_of_a_block_of_contents_move_the_mark_to_their_sequence(sink: Sink) -> None:
+    task = Task(sink)
+    task.ask("sink.begin", partition=0, attempt=0, run="", sequences=True)
+    ids = {"query": "q", "batch": 0, "run": "", "write": "w", "exchange": "", "routing_key": "out"}
+    mark = {**ids, "partition": 0, "attempt": 0, "row": 0, "digest": ""}
+    rows: list[dict[str, object]] = [
+        {"content": make_content(Properties(), b"%d" % each), "sequence": each} for each in (3, 5)
+    ]
+    data = encode_published([*rows, {"content": b"\x09", "sequence": 8}], {"routing_key": "out"}, mark=mark)
+    answer = task.answer(task._publish("publish.block", data, "application/vnd.penstock.block"))
+    assert (answer["taken"], answer["cause"], answer["retriable"]) == (2, "invalid", False)
+    assert sink.rows() == [b"3", b"5"]
+    found = task.ask("sink.begin", partition=0, attempt=1, run="", sequences=True)
+    assert (found["rows"], found["reached"]) == (2, 5)
 
 
 def test_pipelined_block_behind_a_refused_block_is_to_be_sent_again() -> None:

@@ -5,21 +5,39 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-from penstock.bridges.carrier import Carrier
+from penstock.bridges.state import State
 from penstock.texts import counted
 
 TELL_S: Final = 1.0
 """Seconds between two lines of progress."""
 
 
-def carry(carrier: Carrier, tell: Callable[[str], None]) -> bool:
+class Carrying(Protocol):
+    """A carrier, by messages or by blocks."""
+
+    @property
+    def state(self) -> State:
+        """Return its state, which changes while it runs."""
+
+    @property
+    def underway(self) -> int:
+        """Return the number of messages that may be in both queues."""
+
+    async def run(self) -> State:
+        """Carry until its terms are met, or `stop`."""
+
+    def stop(self) -> None:
+        """Let it end in order."""
+
+
+def carry(carrier: Carrying, tell: Callable[[str], None]) -> bool:
     """Run a carrier; `tell` gets a line of progress each second. Returns whether SIGINT or SIGTERM has ended it."""
     return asyncio.run(_carried(carrier, tell))
 
 
-async def _carried(carrier: Carrier, tell: Callable[[str], None]) -> bool:
+async def _carried(carrier: Carrying, tell: Callable[[str], None]) -> bool:
     loop, interrupted = asyncio.get_running_loop(), False
 
     def stop() -> None:
@@ -38,7 +56,7 @@ async def _carried(carrier: Carrier, tell: Callable[[str], None]) -> bool:
     return interrupted
 
 
-async def _tell(carrier: Carrier, tell: Callable[[str], None]) -> None:
+async def _tell(carrier: Carrying, tell: Callable[[str], None]) -> None:
     loop, state = asyncio.get_running_loop(), carrier.state
     before, at = state.carried, loop.time()
     while True:

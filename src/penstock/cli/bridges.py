@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 from penstock.cli.common import INTERRUPTED, options_of, print_result
 from penstock.cli.parameters import Json, command, option
 from penstock.cli.progress import Progress
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.settings.kind import whole
 from penstock.texts import counted
 
 if TYPE_CHECKING:
-    from penstock.bridges.carrier import Carrier
+    from penstock.bridges.carrier import Terms
+    from penstock.bridges.foreground import Carrying
 
 PRODUCT: Final = "penstock-bridge"
 """Name of a bridge as a client of its brokers."""
@@ -21,6 +22,10 @@ COUNT: Final = "End when the target has N messages more."
 SELECTOR: Final = "Carry messages that this selector matches; the source is read over AMQP 1.0."
 UNTIL_EMPTY: Final = "End when the source has no message for two seconds."
 HOPS: Final = "Add the source to the header x-received-from of each message."
+EXACTLY_ONCE: Final = (
+    "Carry each message exactly once, between two Penstocks; no other program may consume from the queue."
+)
+NAME: Final = "Name of the bridge, if it carries exactly once (default: the two ends)."
 
 
 @command()
@@ -31,6 +36,8 @@ def run(
     selector: Annotated[str, option(SELECTOR, "SELECTOR", default="")],
     until_empty: Annotated[bool, option(UNTIL_EMPTY, option="--until-empty")],
     forward_headers: Annotated[bool, option(HOPS, option="--forward-headers")],
+    exactly_once: Annotated[bool, option(EXACTLY_ONCE, option="--exactly-once")],
+    name: Annotated[str, option(NAME, "NAME", default="")],
     as_json: Json,
 ) -> None:
     """Carry messages of a queue to another broker, as fast as it takes them; either may be RabbitMQ or Artemis.
@@ -43,17 +50,11 @@ def run(
     For example: penstock bridges run 'amqp://old-host/?queue=orders' amqp://new-host/ --until-empty, or
     penstock bridges run 'amqp://host/?queue=orders' 'amqp://host/audit?exchange=log' --count 1000
     """
-    from penstock.bridges.carrier import Carrier, Terms
-    from penstock.bridges.ends import source_of, target_of
+    from penstock.bridges.carrier import Terms
     from penstock.bridges.foreground import carry
 
-    first = source_of(source)
-    second = target_of(target, first)
     terms = Terms(count, selector, until_empty, forward_headers)
-    reading = {"protocol": "amqp10"} if selector else {}
-    old = options_of(first.url, product=PRODUCT, **reading)
-    new = options_of(second.url, product=PRODUCT)
-    carrier = Carrier(first, second, old, new, terms)
+    carrier = _carrier(source, target, terms, exactly_once, name)
     ended, interrupted = "", False
     progress = Progress(False)
     try:
@@ -81,7 +82,30 @@ def run(
         sys.exit(1)
 
 
-def _sentence(carrier: Carrier, ended: str) -> str:
+def _carrier(source: str, target: str, terms: Terms, exactly_once: bool, name: str) -> Carrying:
+    """Return a carrier between two URLs. Raises `ConfigError`."""
+    from penstock.bridges.ends import source_of, target_of
+
+    first = source_of(source)
+    second = target_of(target, first)
+    if exactly_once:
+        from penstock.bridges.block_carrier import BlockCarrier
+
+        if terms.selector or terms.with_hops:
+            raise ConfigError("--exactly-once carries messages as they are, without --selector and --forward-headers")
+        old, new = (options_of(each.url, product=PRODUCT, protocol="amqp091") for each in (first, second))
+        return BlockCarrier(first, second, old, new, terms, name)
+    if name:
+        raise ConfigError("--name is of a bridge that carries exactly once: add --exactly-once")
+    from penstock.bridges.carrier import Carrier
+
+    reading = {"protocol": "amqp10"} if terms.selector else {}
+    old = options_of(first.url, product=PRODUCT, **reading)
+    new = options_of(second.url, product=PRODUCT)
+    return Carrier(first, second, old, new, terms)
+
+
+def _sentence(carrier: Carrying, ended: str) -> str:
     state = carrier.state
     parts = [f"{counted(state.carried, 'message')} carried"]
     if state.refused:

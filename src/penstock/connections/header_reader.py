@@ -40,6 +40,10 @@ class HeaderReader(ProtocolEngine):
         connection.engine = accepting[0].engine(connection)
         return connection.engine.read(data)
 
+    @override
+    def next_unit(self, data: bytes) -> int:
+        return HEADER_OCTETS
+
     def close(self, error: BrokerError) -> None:
         """See `ProtocolEngine.close`: no error can be sent before the protocol is known."""
         self.connection.end()

@@ -23,6 +23,7 @@ from penstock.core.large_content import LARGE_OCTET, body_of, head_of, is_large,
 from penstock.core.message import Message
 from penstock.errors import FrameError, PreconditionFailed
 from penstock.flow.level import OVERHEAD
+from penstock.flow.timers import NEVER
 
 HEADS_MAX: Final = 256
 """Most converted heads that a format caches for each source; at the bound all are dropped."""
@@ -43,6 +44,25 @@ bytes as in AMQP 0-9-1.
 
 class UnreadableContent(FrameError):
     """A content whose format is unknown, or whose encoding is malformed."""
+
+
+class StoredContent:
+    """A content that a client publishes as a broker stores it, once it is checked. One object serves many messages."""
+
+    __slots__ = ("content", "charge", "limited_bytes", "persistent", "priority", "ttl_s", "expires_ms")
+
+    def __init__(self) -> None:
+        self.content: bytes = b""
+        """The content, without what its publisher may not say: the user-id of another user."""
+        self.charge: i64 = 0
+        """Bytes of its properties and body that count."""
+        self.limited_bytes: i64 = 0
+        """Bytes that the largest message of the broker limits."""
+        self.persistent: bool = False
+        self.priority: i64 = 0
+        self.ttl_s: float = NEVER
+        self.expires_ms: i64 = 0
+        """Time at which it expires, in milliseconds since 1970; 0 for none."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -90,6 +110,18 @@ class MessageFormat:
         """Converted heads by the first byte of their source, and the source's head: most messages share a few heads."""
         self.names_left_out: i64 = 0
         """Headers that `header_table` has left out since the caller set this to 0: their names are not UTF-8."""
+
+    def check_stored(self, content: bytes, user: bytes, into: StoredContent) -> None:
+        """Check a content that a client publishes as it is stored, and set what its publish needs to know.
+
+        Raises PreconditionFailed (406) for a content that a single publish could not have, and unless the format can
+        check contents.
+        """
+        raise PreconditionFailed(f"a content of {self.name} is not published as it is stored")
+
+    def whole(self, head: bytes, body: LargeBody) -> bytes:
+        """Return the content of a large message in one piece; its body is in memory. Raises PreconditionFailed."""
+        return self.encode(self.properties(head), large_data(body))
 
     def properties(self, content: bytes) -> Properties:
         """Return the properties of a message. Raises UnreadableContent."""
@@ -313,6 +345,18 @@ class MessageFormats:
         for octet in added.first_octets:
             self._by_octet[octet] = added
 
+    def knows(self, octet: i64) -> bool:
+        """Return whether there is a format of contents that begin with a byte."""
+        return self._by_octet[octet] is not self._opaque
+
+    def names(self) -> str:
+        """Return the protocols' formats, each with its first byte."""
+        found: dict[str, str] = {}
+        for octet, each in enumerate(self._by_octet):
+            if each is not self._opaque and octet != LARGE_OCTET:
+                found.setdefault(each.name, f"{each.name} ({octet})")
+        return " and ".join(found.values())
+
     def by_octet(self, octet: i64) -> MessageFormat:
         """Return the format of contents that begin with a byte. Raises UnreadableContent if there is none."""
         message_format = self._by_octet[octet]
@@ -333,6 +377,17 @@ class MessageFormats:
     def body_bytes(self, content: bytes) -> i64:
         """Return the bytes of a message's body."""
         return self.find(content).body_bytes(content)
+
+    def whole(self, content: bytes) -> bytes:
+        """Return a content in one piece, as its publisher sent it: a large message has its body, which is in memory.
+
+        Raises UnreadableContent if it is not in memory.
+        """
+        if not is_large(content):
+            return content
+        body = _in_memory(content)
+        head = head_of(content)
+        return self.find(head).whole(head, body)
 
     def encode(self, properties: Properties, body: bytes) -> bytes:
         """Return a message of the broker in the default format, without properties if the format cannot carry them."""
@@ -514,6 +569,18 @@ def _in_memory(content: bytes) -> LargeBody:
     if body is None or not body.is_in_memory():
         raise UnreadableContent("the body of a large message is not in memory")
     return body
+
+
+def large_data(body: LargeBody) -> bytes:
+    """Return the data of a body whose pieces are all in memory."""
+    out = BytesWriter()
+    _write_data(out, body, 0)
+    return out.getvalue()
+
+
+def large_octets(body: LargeBody) -> bytes:
+    """Return a body whose pieces are all in memory, with the encoding of its publisher's protocol."""
+    return b"".join([body.pieces[index] for index in range(body.piece_count())])
 
 
 def _write_data(out: BytesWriter, body: LargeBody, skipped: i64) -> None:

@@ -15,9 +15,16 @@ class RangePlane:
     """Cursors and batches of a broker; this class has none. `ranges/service.py` implements both."""
 
     def restore_cursor(
-        self, vhost: VirtualHost, name: str, user: str, token: int, lost: int, positions: list[Position]
+        self,
+        vhost: VirtualHost,
+        name: str,
+        user: str,
+        token: int,
+        lost: int,
+        positions: list[Position],
+        identifier: str = "",
     ) -> None:
-        """Restore a cursor from the store: its fencing token, the number of queues it has lost, and its positions."""
+        """Restore a cursor from the store: its fencing token, the number of its lost queues, its positions and id."""
 
     def restore_mark(self, record: MarkRecord) -> None:
         """Restore the progress of a query's publishes from the store."""

@@ -15,12 +15,21 @@ FEDERATION: Final = "federation"
 RUNNING: Final = "running"
 STARTING: Final = "starting"
 TERMINATED: Final = "terminated"
-STATUSES: Final[dict[str, str]] = {
-    **dict.fromkeys(("moving", "idle", "held", "refused"), RUNNING),
-    **dict.fromkeys(("starting", "away"), STARTING),
-    **dict.fromkeys(("paused", "ended", "unused"), TERMINATED),
-}
-"""RabbitMQ's word for each state."""
+UNUSED: Final = "unused"
+"""State of an upstream without links."""
+OF_SHOVELS: Final[dict[str, str]] = {STARTING: STARTING, "away": TERMINATED, "paused": TERMINATED}
+OF_LINKS: Final[dict[str, str]] = {STARTING: STARTING, "away": "error", "paused": "shutdown"}
+"""RabbitMQ's words for states of shovels and of links; others are running."""
+
+
+def shovel_status(state: str) -> str:
+    """Return RabbitMQ's word for the state of a shovel."""
+    return OF_SHOVELS.get(state, RUNNING)
+
+
+def link_status(state: str) -> str:
+    """Return RabbitMQ's word for the state of a link."""
+    return OF_LINKS.get(state, RUNNING)
 
 
 class BridgeCount(NamedTuple):
@@ -73,9 +82,19 @@ def labelled_states(rows: list[Row]) -> list[tuple[str, BridgeCount]]:
     ]
 
 
-def labelled_statuses(rows: list[Row], component: str) -> list[tuple[str, BridgeCount]]:
-    """Return the number of bridges of a component by RabbitMQ's word for their state."""
-    found = Counter(STATUSES[str(row["state"])] for row in rows if row["component"] == component)
+def labelled_shovels(rows: list[Row]) -> list[tuple[str, BridgeCount]]:
+    """Return the number of shovels by RabbitMQ's word for their state."""
+    return _by_status([shovel_status(str(row["state"])) for row in rows if row["component"] == SHOVEL])
+
+
+def labelled_links(rows: list[Row]) -> list[tuple[str, BridgeCount]]:
+    """Return the number of links by RabbitMQ's word for their state."""
+    links = [row for row in rows if row["component"] == FEDERATION and row["state"] != UNUSED]
+    return _by_status([link_status(str(row["state"])) for row in links])
+
+
+def _by_status(statuses: list[str]) -> list[tuple[str, BridgeCount]]:
+    found = Counter(statuses)
     return [(label("status", status), BridgeCount(found[status])) for status in sorted(found)]
 
 

@@ -21,15 +21,14 @@ from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.describe.bridges import (
     BRIDGE,
-    FEDERATION,
     LABELLED_MOST,
     LINKS,
-    SHOVEL,
     SHOVELS,
     STATES,
     labelled_bridges,
+    labelled_links,
+    labelled_shovels,
     labelled_states,
-    labelled_statuses,
 )
 from penstock.describe.exposition import Exposition, Family, label
 from penstock.describe.list_kinds import name_in_log
@@ -170,8 +169,8 @@ class Scrape:
     def _write_bridges(self) -> None:
         rows = self._node.bridge_rows()
         if rows:
-            self._write_all(SHOVELS.families, labelled_statuses(rows, SHOVEL))
-            self._write_all(LINKS.families, labelled_statuses(rows, FEDERATION))
+            self._write_all(SHOVELS.families, labelled_shovels(rows))
+            self._write_all(LINKS.families, labelled_links(rows))
             self._write_all(STATES.families, labelled_states(rows))
             self._write_all(BRIDGE.families, labelled_bridges(rows))
             self._omitted["bridge"] = max(len(rows) - LABELLED_MOST, 0)

@@ -67,6 +67,7 @@ ALARM_RAISED: Final = "PST-2060"
 ALARM_CLEARED: Final = "PST-2061"
 HOOK_FAILS: Final = "PST-2062"
 HOOK_WORKS: Final = "PST-2063"
+BRIDGES_LOST: Final = "PST-2065"
 CERTIFICATE: Final = "PST-2040"
 CERTIFICATE_REFUSED: Final = "PST-2041"
 STANDBY: Final = "PST-2050"
@@ -355,6 +356,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "`penstock alarms test`; look at the server of the URL",
     ),
     LogId(HOOK_WORKS, INFO, "the web hook takes alarms again"),
+    LogId(
+        BRIDGES_LOST,
+        WARNING,
+        "the worker of the bridges has ended; it is started again, and bridges go on where they were",
+        "if it repeats, look at what ends it, such as a lack of memory",
+    ),
     LogId(DEFINITIONS, INFO, "the setting `definitions` was read at the start: a file was imported, or is unchanged"),
     LogId(CERTIFICATE, WARNING, "a certificate ends soon, or a revocation list", "renew it; `penstock tls reload`"),
     LogId(CERTIFICATE_REFUSED, ERROR, "a certificate or key cannot be used", "correct it; the old one stays in use"),

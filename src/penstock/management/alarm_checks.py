@@ -313,10 +313,9 @@ class AlarmChecks(Chore):
             self.alarms.find(HELD, key[0], key[1], text, advice(refusals.gate), outlook_of(refusals.gate))
 
     def _check_bridges(self) -> None:
-        bridges = self.node.bridges
         wall = self.node.broker.now + self.node.broker.wall_offset
-        for bridge in bridges.all():
-            state, reason = bridge.state(bridges.worker)
+        for bridge in self.node.bridges.all():
+            state, reason = bridge.state()
             since = bridge.report.get("since")
             if state not in (AWAY, REFUSED) or not isinstance(since, (int, float)) or wall - since < BRIDGE_S:
                 continue

@@ -16,6 +16,7 @@ from penstock.core.broker import Broker
 from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
 from penstock.logs.ids import CHANGED
+from penstock.management.bridge_ends import SOURCE, TARGET, end_title, queue_here
 
 SHOVEL: Final = "shovel"
 BRIDGE: Final = "bridge"
@@ -58,8 +59,10 @@ def key_of(component: str, vhost: str, *names: str) -> str:
 class SpecSource:
     """Source of specs of bridges besides their own parameters: the links of federation."""
 
-    epoch: int = 0
-    """Number that grows when `specs` may have changed."""
+    @property
+    def epoch(self) -> int:
+        """Number that grows when `specs` may have changed, besides changes of parameters."""
+        raise NotImplementedError
 
     def specs(self) -> Iterable[Row]:
         """Return the specs of all bridges of this source, also of paused ones (their `run_as` is empty)."""
@@ -69,8 +72,11 @@ class SpecSource:
 class Bridge:
     """A bridge: its spec, and the last report of the worker."""
 
-    def __init__(self, spec: Row) -> None:
+    def __init__(self, table: BridgeTable, spec: Row, is_used: bool = True) -> None:
+        self._table = table
         self.spec = spec
+        self.is_used = is_used
+        """False for an upstream without links."""
         self.key = str(spec["key"])
         self.component = str(spec["component"])
         self.vhost = str(spec["vhost"])
@@ -81,30 +87,54 @@ class Bridge:
         """Last report; empty before the first."""
         self.reported: float = 0.0
         """Time of the last report, in monotonic seconds."""
+        self._queues: dict[str, tuple[str, str]] = {}
+        """Virtual host and name of the queues of this broker at both ends, once they were asked for."""
 
-    def state(self, worker: str) -> tuple[str, str]:
-        """Return the state and its reason; `worker` is the sentence about a missing worker."""
+    def has_queue(self, side: str, vhost: str, queue: str) -> bool:
+        """Return whether an end (SOURCE or TARGET) is a queue of this broker."""
+        if not self._queues:
+            self._queues = {each: queue_here(self.spec, each) for each in (SOURCE, TARGET)}
+        return self._queues[side] == (vhost, queue)
+
+    def is_of(self, parameter: Parameter) -> bool:
+        """Return whether this is the bridge of a parameter, or a link of an upstream."""
+        component = UPSTREAM if self.component == FEDERATION else self.component
+        return (component, self.vhost, self.name) == parameter.key()
+
+    def state(self) -> tuple[str, str]:
+        """Return the state and its reason."""
         if not self.run_as:
             return PAUSED, ""
-        if worker:
-            return AWAY, worker
+        if not self.is_used:
+            return UNUSED, f"no policy gives upstream {self.name} to a queue or an exchange"
+        if self._table.worker:
+            return AWAY, self._table.worker
         return str(self.report.get("state", STARTING)), str(self.report.get("reason", ""))
 
-    def row(self, worker: str) -> Row:
+    def count(self, name: str) -> int:
+        """Return one of the counts since the worker began the bridge."""
+        count = self.report.get(name, 0)
+        assert isinstance(count, int)
+        return count
+
+    def end(self, side: str) -> str:
+        """Return an end (SOURCE or TARGET) without secrets: as the worker reports it, or else of the parameter."""
+        return str(self.report.get(side, "")) or end_title(self.spec, side)
+
+    def row(self) -> Row:
         """Return the bridge as plain data, without the value of its parameter."""
-        state, reason = self.state(worker)
+        state, reason = self.state()
         report = self.report
         row: Row = {"name": self.name, "vhost": self.vhost, "component": self.component, "key": self.key}
         row["user"] = self.run_as or None
         row["state"], row["reason"] = state, reason
         row["since"] = report.get("since")
         for name in COUNTS:
-            row[name] = report.get(name, 0)
+            row[name] = self.count(name)
         for name in ("last", "lag", "delivery"):
             row[name] = report.get(name)
         row["why"] = report.get("why", [])
-        for name in ("source", "target"):
-            row[name] = report.get(name, "")
+        row["source"], row["target"] = self.end(SOURCE), self.end(TARGET)
         row["link"] = self.spec.get("link")
         return row
 
@@ -135,16 +165,16 @@ class BridgeTable:
         return self._wanted
 
     def report(self, key: str, row: Row, now: float) -> None:
-        """Take a report of the worker; a shovel that has ended is deleted with its parameter.
+        """Take a report of the worker; a shovel or bridge that has ended is deleted with its parameter.
 
         Dropped are reports of bridges that are not wanted, or of another `revision` if a report names its own.
         """
         self._renew()
         bridge = self._bridges.get(key)
-        if bridge is None or not bridge.run_as or row.get("revision", bridge.revision) != bridge.revision:
+        if bridge is None or key not in self._wanted or row.get("revision", bridge.revision) != bridge.revision:
             return
         bridge.report, bridge.reported = read_report(row), now
-        if bridge.report["state"] == ENDED and bridge.component == SHOVEL:
+        if bridge.report["state"] == ENDED and bridge.component in RUNNING:
             self._drop(bridge)
 
     def all(self, vhost: str | None = None) -> list[Bridge]:
@@ -159,7 +189,7 @@ class BridgeTable:
 
     def rows(self, vhost: str | None = None) -> list[Row]:
         """Return the bridges of a virtual host, or of all, as plain data."""
-        return [bridge.row(self.worker) for bridge in self.all(vhost)]
+        return [bridge.row() for bridge in self.all(vhost)]
 
     def restart(self, component: str, vhost: str, name: str) -> bool:
         """Let the worker end the bridges of a parameter and begin them again; return whether the parameter exists."""
@@ -177,28 +207,35 @@ class BridgeTable:
             return
         self._read = epoch
         before, self._bridges, self._wanted = self._bridges, {}, {}
-        for spec in self._specs():
-            bridge = Bridge(spec)
-            kept = before.get(bridge.key)
-            if kept is not None and kept.revision == bridge.revision:
-                bridge.report, bridge.reported = kept.report, kept.reported
-            self._bridges[bridge.key] = bridge
-            if bridge.run_as:
-                self._wanted[bridge.key] = spec
-
-    def _specs(self) -> list[Row]:
         parameters = self._broker.table.parameters
-        specs = [spec_of(each) for component in RUNNING for each in parameters.of(component)]
+        used: set[tuple[str, str]] = set()
+        for component in RUNNING:
+            for parameter in parameters.of(component):
+                self._add(Bridge(self, spec_of(parameter)), before)
         for source in self.sources:
-            specs += source.specs()
-        return specs
+            for spec in source.specs():
+                used.add((str(spec["vhost"]), str(spec["name"])))
+                self._add(Bridge(self, spec), before)
+        for parameter in parameters.of(UPSTREAM):
+            if (parameter.vhost, parameter.name) not in used:
+                self._add(Bridge(self, {**spec_of(parameter), "component": FEDERATION}, False), before)
+
+    def _add(self, bridge: Bridge, before: dict[str, Bridge]) -> None:
+        kept = before.get(bridge.key)
+        if kept is not None and kept.revision == bridge.revision:
+            bridge.report, bridge.reported = kept.report, kept.reported
+        self._bridges[bridge.key] = bridge
+        if bridge.run_as and bridge.is_used:
+            self._wanted[bridge.key] = bridge.spec
 
     def _drop(self, bridge: Bridge) -> None:
         parameter = self._broker.table.parameters.drop(bridge.component, bridge.vhost, bridge.name)
         assert parameter is not None
         if self._broker.journal is not None:
             self._broker.journal.forget(parameter)
-        self._log(LogLine(f"[vh({bridge.vhost})] shovel '{bridge.name}' has ended; deleted", {"id": CHANGED}))
+        self._log(
+            LogLine(f"[vh({bridge.vhost})] {bridge.component} '{bridge.name}' has ended; deleted", {"id": CHANGED})
+        )
 
 
 def spec_of(parameter: Parameter) -> Row:

@@ -85,7 +85,7 @@ def _of_readers() -> tuple[Operation, ...]:
     return (
         _work("cursor.attach", lambda ranges: ranges.requests.attach, (
             *_HOLDER, "queues", "starting", "partial", "holder", "create", "dry_run", "part", "release",
-            "identity", "takeover",
+            "identity", "takeover", "planned",
         ), _READ),
         _work("cursor.plan", lambda ranges: ranges.plans.plan, (
             *_HOLDER, "settle", "start", "upto", "only", "rows", "bytes", "least", "wait_ms", "left_out", "changes",
@@ -127,7 +127,9 @@ def _of_writers() -> tuple[Operation, ...]:
         _work("producer.begin", lambda ranges: control_api.begin,
               ("channel", "producer", "lane", "epoch", "window", "named")),
         _work("publish.withdraw", lambda ranges: control_api.withdraw, ("channel", "number")),
-        _work("sink.begin", lambda ranges: ranges.batches.begin, (*_BATCH, "partition", "attempt"), _PUBLISH),
+        _work("sink.begin", lambda ranges: ranges.batches.begin, (
+            *_BATCH, "partition", "attempt", "sequences", "known",
+        ), _PUBLISH),
         # The wait of a commit stops its own connection only.
         _work("sink.commit", lambda ranges: ranges.batches.commit, (*_BATCH, "partitions", "wait_ms"), _PUBLISH),
         _work("sink.abort", lambda ranges: ranges.batches.abort, _BATCH, _PUBLISH),

@@ -435,6 +435,8 @@ def _cursor(cursor: CursorState) -> dict[str, object]:
         fields["left"] = left
     if cursor.user:
         fields["user"] = cursor.user
+    if cursor.id:
+        fields["id"] = cursor.id
     if cursor.lost:
         fields["lost"] = cursor.lost
         fields["generations"] = {name: position.generation for name, position in there if position.generation}
@@ -463,6 +465,8 @@ def _mark(record: MarkRecord) -> dict[str, object]:
             fields["spread"] = record.spread
         return {**fields, "partitions": int(record.partitions) + 1, "promoted": record.promoted}
     rows: dict[str, object] = {"rows": int(record.rows), "checked": int(record.checked), "digest": record.digest}
+    if record.reached:
+        rows["reached"] = int(record.reached)
     return {**fields, "partition": int(record.partition), **rows}
 
 
@@ -490,6 +494,7 @@ def read_mark(fields: Fields) -> MarkRecord:
         record.spread = fields.text("spread") if fields.has("spread") else ""
         return record
     record.rows = fields.number("rows")
+    record.reached = fields.number("reached") if fields.has("reached") else 0
     record.checked = fields.number("checked")
     record.digest = fields.text("digest")
     return record

@@ -133,7 +133,8 @@ class VhostRestorer:
         lost = fields.number("lost") if fields.has("lost") else 0
         user = fields.text("user") if fields.has("user") else ""
         token = fields.number("token")
-        self.broker.ranges.restore_cursor(vhost, fields.text("name"), user, token, lost, positions)
+        identifier = fields.text("id") if fields.has("id") else ""
+        self.broker.ranges.restore_cursor(vhost, fields.text("name"), user, token, lost, positions, identifier)
 
     def _deleted(self, vhost: VirtualHost, name: str) -> Queue:
         """Return a placeholder for a queue that was transient or deleted."""

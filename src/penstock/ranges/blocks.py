@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from penstock.connections.authorization import check_read_queue
 from penstock.connections.connection import Connection
-from penstock.connections.control_request import ControlRequest
+from penstock.connections.control_request import BLOCK_OCTETS, ControlRequest
 from penstock.core.large_bodies import LargeBodies, LargeBody, LargeReader, Parts, PieceListener, Span
 from penstock.core.large_content import BodyLoad, LoadListener, body_of, is_large
 from penstock.core.message import Message, StoredMessage
@@ -36,6 +36,7 @@ from penstock.errors import BrokerError, ContentTooLarge, InternalError, Precond
 from penstock.flow.work import Steps
 from penstock.ranges.columns import (
     ALIGNMENT,
+    CONTENT,
     DEFAULT_COLUMNS,
     Buffers,
     Column,
@@ -65,7 +66,7 @@ def encode_block(
     names: list[str],
     ranges: list[object] | None = None,
 ) -> BlockBody:
-    """Encode these columns of messages as a block; the values are the bodies of the messages.
+    """Encode these columns of messages as a block; the values are the bodies of the messages, or their contents.
 
     `ranges` has the queue, the rows and the reached sequence of each range, for a request of several; `queue` is None
     then. `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
@@ -74,10 +75,11 @@ def encode_block(
     unreadable: dict[str, list[int]] = {}
     columns = message_columns(buffers, names, messages, formats, wall_offset, unreadable)
     values = BlockValues()
-    if "value" in names:
-        values = _values(messages, formats)
+    last = CONTENT if CONTENT in names else "value"
+    if last in names:
+        values = _contents(messages, formats) if last == CONTENT else _values(messages, formats)
         offsets = buffers.append(values.offsets)
-        columns["value"] = {"offsets": offsets, "data": [buffers.length(), int(values.octets())]}
+        columns[last] = {"offsets": offsets, "data": [buffers.length(), int(values.octets())]}
     head: dict[str, object] = {"rows": len(messages)}
     if ranges is None:
         head["queue"] = queue
@@ -151,8 +153,26 @@ def _values(messages: list[Message], formats: MessageFormats) -> BlockValues:
     return values
 
 
+def _contents(messages: list[Message], formats: MessageFormats) -> BlockValues:
+    """Find the contents of messages, and their offsets. Those of large messages are put together."""
+    values = BlockValues()
+    offsets = BytesWriter()
+    end: i64 = 0
+    write_i32_le(offsets, 0)
+    for message in messages:
+        content = message.content
+        if is_large(content):
+            content = formats.whole(content)
+        end += len(content)
+        values.contents.append(content)
+        values.starts.append(0)
+        write_i32_le(offsets, i32(end))
+    values.offsets = offsets.getvalue()
+    return values
+
+
 class BlockValues:
-    """The values of a block: bodies of messages, not copied."""
+    """The values of a block: bodies of messages, or their contents, not copied."""
 
     __slots__ = ("contents", "starts", "offsets")
 
@@ -160,7 +180,7 @@ class BlockValues:
         self.contents: list[bytes] = []
         """Contents, or bodies that had to be joined."""
         self.starts: list[int] = []
-        """Start of the body in each content."""
+        """Start of the value in each content."""
         self.offsets: bytes = b"\0\0\0\0"
         """Arrow's offsets of the values: one more than there are values."""
 
@@ -269,7 +289,11 @@ bits.
 """
 
 
-def large_bodies(messages: list[Message]) -> list[LargeBody]:
+BLOCK_CONTENT_MAX: Final = BLOCK_OCTETS - 256 * 1024
+"""Most bytes of the body of a large message whose content is read: its block can be published."""
+
+
+def large_bodies(messages: list[Message], most: i64 = BLOCK_MESSAGE_MAX) -> list[LargeBody]:
     """Return the bodies of the large messages. Raises ContentTooLarge (311) for more bytes than a block may have."""
     bodies: list[LargeBody] = []
     total: i64 = 0
@@ -281,10 +305,9 @@ def large_bodies(messages: list[Message]) -> list[LargeBody]:
         if body is not None:
             bodies.append(body)
             total += body.octets
-    if total > BLOCK_MESSAGE_MAX:
+    if total > most:
         raise ContentTooLarge(
-            f"a message of {int(total):,} bytes does not fit into a block, which has at most {BLOCK_MESSAGE_MAX:,}; "
-            "consume it"
+            f"a message of {int(total):,} bytes does not fit into a block, which has at most {int(most):,}; consume it"
         )
     return bodies
 
@@ -512,7 +535,10 @@ class BlockReads:
         """Return the large bodies that a block needs. Raises ContentTooLarge (311) for more bytes than a block may
         have.
         """
-        return large_bodies(messages) if "value" in _columns(request) else []
+        columns = _columns(request)
+        if CONTENT in columns:
+            return large_bodies(messages, BLOCK_CONTENT_MAX)
+        return large_bodies(messages) if "value" in columns else []
 
     def reply(self, request: ControlRequest, parts: list[BlockPart]) -> None:
         """Reply with the messages of ranges as a block: with only the first messages if all are too much work."""

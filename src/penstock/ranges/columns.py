@@ -43,6 +43,8 @@ MORE_COLUMNS: Final = (
     "delivery_mode",
     "deaths",
 )
+CONTENT: Final = "content"
+"""Column of whole messages as they are stored, in the place of `value` and of all properties."""
 LEFT_OUT: Final = {
     "headers": "headers",
     "type": "type",
@@ -54,7 +56,7 @@ LEFT_OUT: Final = {
 """Columns that readers without `columns` may miss, with the attributes of their properties."""
 HEADER_NAME: Final = "header"
 """Name of a single header among the properties that cannot be read."""
-_PLAIN: Final = ("sequence", "timestamp", "exchange", "routing_key", "redelivered", "value")
+_PLAIN: Final = ("sequence", "timestamp", "exchange", "routing_key", "redelivered", "value", CONTENT)
 """Columns that need no properties."""
 _INT64_MAX: Final = (1 << 63) - 1
 
@@ -93,11 +95,13 @@ class Buffers:
 
 
 def check_columns(names: list[str]) -> None:
-    """Refuse an unknown column. Raises PreconditionFailed (406)."""
+    """Refuse an unknown column, and `value` beside `content`. Raises PreconditionFailed (406)."""
     for name in names:
-        if name not in DEFAULT_COLUMNS and name not in MORE_COLUMNS:
-            known = ", ".join((*DEFAULT_COLUMNS, *MORE_COLUMNS))
+        if name not in DEFAULT_COLUMNS and name not in MORE_COLUMNS and name != CONTENT:
+            known = ", ".join((*DEFAULT_COLUMNS, *MORE_COLUMNS, CONTENT))
             raise PreconditionFailed(f"'columns' names '{name}', which no block has; known are {known}")
+    if CONTENT in names and "value" in names:
+        raise PreconditionFailed("'columns' names both value and content; a content has the body of its message")
 
 
 def left_out(messages: list[Message], formats: MessageFormats) -> list[str]:
@@ -117,7 +121,7 @@ def message_columns(
     wall_offset: float,
     unreadable: dict[str, list[int]],
 ) -> dict[str, Column]:
-    """Encode these columns of messages, except `value`. `wall_offset`: see `encode_block`.
+    """Encode these columns of messages, except `value` and `content`. `wall_offset`: see `encode_block`.
 
     Properties that cannot be read are null. `unreadable` gets, by the name of the property, the number of messages with
     such properties and the sequence of the first; `HEADER_NAME` stands for a single header that is left out.

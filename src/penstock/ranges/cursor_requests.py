@@ -62,7 +62,8 @@ class CursorRequests:
         count as a reader. With `dry_run` nothing changes. The answer is the attach's, and names the present reader, or
         the limit that deleted the cursor (`ended`) if the broker still knows it. With `holder` the holder of `token`
         changes its subscription, and keeps its token. With `partial` refused queues are left out and listed in the
-        answer. With `release` the positions on queues that the cursor has left are released.
+        answer. With `release` the positions on queues that the cursor has left are released. With `planned` the answer
+        has the end of the furthest plan on each queue, and the `id` of the cursor: a later one of its name has another.
 
         Thousands of names come in several requests: `part` is first, next or last. The holder sends all parts after the
         first. Queues of later parts join the subscription. Only the answer to the last part has the left queues; for a
@@ -110,6 +111,8 @@ class CursorRequests:
             self._table.add(cursor)
         self._attached(cursor, queues, request)
         positions = _positions(cursor, queues, {}, part, False)
+        if request.flag("planned"):
+            positions |= _planned(cursor, queues)
         return {"token": cursor.token, "created": created, "refused": refused, **positions}
 
     def _attached(self, cursor: Cursor, queues: list[Queue], request: ControlRequest) -> None:
@@ -117,6 +120,8 @@ class CursorRequests:
         if cursor.user != request.access.user:
             self._broker.pinned_rooms.assign(cursor, "")
             cursor.hand_over(request.access.user)
+        if request.flag("planned") and not cursor.id and request.connection is not None:
+            cursor.id = request.connection.services.make_name("")[1:]
         self._table.limits.attached(cursor.vhost, cursor.name)
         for queue in queues:
             self._table.limits.review(queue)
@@ -295,6 +300,11 @@ def _positions(
         "positions": sum(not position.queue.deleted for position in cursor.positions.values()),
         "most": POSITIONS_MAX,
     }
+
+
+def _planned(cursor: Cursor, queues: list[Queue]) -> dict[str, object]:
+    """Return the rows of an attach for a reader that asks how far an earlier one has planned, and for the id."""
+    return {"planned": {queue.name: int(cursor.positions[queue.name].planned) for queue in queues}, "id": cursor.id}
 
 
 def _limits(queue: Queue) -> dict[str, object]:

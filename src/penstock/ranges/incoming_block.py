@@ -19,6 +19,7 @@ from penstock.content.message_columns import (
 from penstock.content.properties import TEXT_PROPERTIES
 from penstock.errors import ContentTooLarge, PreconditionFailed
 from penstock.ranges.blocks import MAGIC
+from penstock.ranges.columns import CONTENT
 from penstock.settings.kind import COUNT
 from penstock.texts import worded
 
@@ -30,7 +31,8 @@ ITEMS_MAX: Final = 1_000_000
 FIELDS: Final = ("rows", "columns", "progress_ms", "mark", "stage")
 """Fields of the header that have a meaning here; fields about the source of a read block are ignored."""
 ORIGIN_FIELDS: Final = ("queue", "first", "last", "unreadable")
-TEXTS: Final = ("exchange", "routing_key", *TEXT_PROPERTIES)
+TARGET: Final = ("exchange", "routing_key")
+TEXTS: Final = (*TARGET, *TEXT_PROPERTIES)
 _INT64_MAX: Final = (1 << 63) - 1
 _PREFIX: Final = 8
 """Bytes before the header: the magic, and the length of the header."""
@@ -58,10 +60,33 @@ class IncomingBlock:
         """Ids of a block of a batch; None for a block without them."""
         self.stage = _ids(self.fields, "stage")
         """Ids of a staged block; None for a block that is published."""
+        self.is_stored: bool = False
+        """True if the rows are contents as a broker stores them (column `content`), not columns of properties."""
+        self.sequences: NumberColumn | None = None
+        """Numbers of the rows at their source; None without the column."""
         columns = self.fields.get("columns")
-        if not isinstance(columns, dict) or "value" not in columns:
-            raise PreconditionFailed("the block's 'columns' must be an object with at least the column 'value'")
-        self.columns = self._columns(columns)
+        if isinstance(columns, dict) and CONTENT in columns:
+            self.is_stored = True
+            self.columns = self._stored_columns(columns)
+        elif isinstance(columns, dict) and "value" in columns:
+            self.columns = self._columns(columns)
+        else:
+            raise PreconditionFailed(
+                "the block's 'columns' must be an object with at least the column 'value', or 'content'"
+            )
+
+    def _stored_columns(self, given: dict[str, object]) -> MessageColumns:
+        """Return the columns of contents, which have all properties themselves, beside their target."""
+        columns = MessageColumns(self._octets(CONTENT, _table(given[CONTENT], CONTENT), self.rows))
+        for name, value in given.items():
+            if name == "sequence":
+                self.sequences = self._numbers(name, _table(value, name), INT64, 0, _INT64_MAX)
+            elif name in TARGET:
+                columns.texts[name] = self._octets(name, _table(value, name), self.rows)
+            elif name != CONTENT:
+                known = ", ".join((CONTENT, *TARGET, "sequence"))
+                raise PreconditionFailed(f"a block with the column content has no column '{name}'; known are {known}")
+        return columns
 
     def _columns(self, given: dict[str, object]) -> MessageColumns:
         columns = MessageColumns(self._octets("value", _table(given["value"], "value"), self.rows))

@@ -11,6 +11,9 @@ each other, so the marks of a batch are dropped when the next one begins. A batc
 refused. `digest` covers the first rows of a partition: a task that runs again compares it with its own, so rows in
 another order are noticed.
 
+Rows that come from a queue of another broker have their sequences there. The mark records that of the last enqueued
+row, so their sender goes on behind it even if messages before it have left the source meanwhile.
+
 The progress of a query belongs to the user that began it. Another user that may publish to the target and knows the id
 could otherwise fence the query, or have rows skipped. An operator hands the progress over (`assign`).
 
@@ -26,6 +29,7 @@ from typing import Final
 from mypy_extensions import i64
 from typing_extensions import override
 
+from penstock.content.message_columns import NumberColumn
 from penstock.core.journal.group import WHOLE_BATCH, MarkRecord
 from penstock.core.publish.commit_delta import RowSum
 from penstock.core.publish.context import PublishContext
@@ -53,13 +57,15 @@ UNKNOWN: Final = -1
 class SinkMark:
     """The mark of one partition of a batch."""
 
-    __slots__ = ("progress", "partition", "rows", "checked", "digest", "record", "write", "attempt")
+    __slots__ = ("progress", "partition", "rows", "reached", "checked", "digest", "record", "write", "attempt")
 
     def __init__(self, progress: BatchProgress, partition: i64) -> None:
         self.progress = progress
         self.partition: i64 = partition
         self.rows: i64 = 0
         """Number of rows, from the first, that are in their queues."""
+        self.reached: i64 = 0
+        """Number that the last of these rows has at its source; 0 if the rows have no such numbers."""
         self.checked: i64 = 0
         """Rows that `digest` covers: up to the end of the last block that was enqueued as a whole."""
         self.digest: str = ""
@@ -383,6 +389,11 @@ class SinkMarks(TimerHandler):
                 "option for the next batch"
             )
 
+    def store_beginning(self, progress: BatchProgress) -> None:
+        """Store the progress before its first row."""
+        if not progress.recorded:
+            self._record_progress(progress)
+
     def abort(self, progress: BatchProgress, write: str) -> None:
         """Record that a write has failed: the same run of the query may begin the batch again."""
         if progress.write == write:
@@ -433,6 +444,7 @@ class SinkMarks(TimerHandler):
             return
         mark = SinkMark(progress, partition)
         mark.rows = record.rows
+        mark.reached = record.reached
         mark.checked = record.checked
         mark.digest = record.digest
         mark.record = record
@@ -549,6 +561,7 @@ class SinkMarks(TimerHandler):
             mark.record = record
             journal.change(record)
         record.rows = mark.rows
+        record.reached = mark.reached
         record.checked = mark.checked
         record.digest = mark.digest
         record.run = mark.progress.run
@@ -580,7 +593,15 @@ class MarkedBlock(BlockMark):
     """Deduplication of one block: its enqueued rows, advanced as more rows are enqueued."""
 
     def __init__(
-        self, marks: SinkMarks, mark: SinkMark, write: str, attempt: i64, first: i64, rows: i64, digest: str
+        self,
+        marks: SinkMarks,
+        mark: SinkMark,
+        write: str,
+        attempt: i64,
+        first: i64,
+        rows: i64,
+        digest: str,
+        sequences: NumberColumn | None = None,
     ) -> None:
         self._marks = marks
         self._mark = mark
@@ -592,6 +613,8 @@ class MarkedBlock(BlockMark):
         self._rows: i64 = rows
         self._digest = digest
         """Digest of all rows of the partition up to the block's last row."""
+        self._sequences = sequences
+        """Numbers of the rows at their source; None if they have none."""
 
     @override
     def first_to_take(self, row: i64) -> i64:
@@ -606,6 +629,8 @@ class MarkedBlock(BlockMark):
         if self._mark.rows < self._first:
             return
         if self._first + end > self._mark.rows:
+            if self._sequences is not None:
+                self._mark.reached = self._sequences.number(end - 1) or 0
             self._marks.advance(self._mark, self._first + end, stored)
         if end == self._rows:
             self._marks.verify(self._mark, self._first + end, self._digest)

@@ -110,9 +110,17 @@ class RangeService(RangePlane):
 
     @override
     def restore_cursor(
-        self, vhost: VirtualHost, name: str, user: str, token: int, lost: int, positions: list[Position]
+        self,
+        vhost: VirtualHost,
+        name: str,
+        user: str,
+        token: int,
+        lost: int,
+        positions: list[Position],
+        identifier: str = "",
     ) -> None:
         cursor = Cursor(vhost.name, name)
+        cursor.id = identifier
         cursor.hand_over(user)
         cursor.lost = lost
         cursor.resume(token, positions)

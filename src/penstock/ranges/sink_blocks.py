@@ -27,9 +27,10 @@ from penstock.flow.gate import Gate
 from penstock.flow.work import SHARE
 from penstock.ranges.block_rows import BlockRows
 from penstock.ranges.blocks import CONTENT_TYPE
-from penstock.ranges.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock
+from penstock.ranges.held_block import NO_MARK, NOT_RETRIABLE, BlockLine, BlockMark, HeldBlock, RowSource
 from penstock.ranges.incoming_block import IncomingBlock
 from penstock.ranges.sinks import SinkBatches
+from penstock.ranges.stored_rows import StoredRows
 from penstock.settings.pools import BLOCKS
 
 WAITS_SHOWN: Final = 3
@@ -76,7 +77,7 @@ class BlockPublisher(ProducerListener):
         self._unanswered: deque[PublishedBlock] = deque()
 
     def publish(
-        self, request: ControlRequest, rows: BlockRows, mark: BlockMark, octets: i64, progress_s: float
+        self, request: ControlRequest, rows: RowSource, mark: BlockMark, octets: i64, progress_s: float
     ) -> None:
         """Publish a block, after earlier blocks."""
         block = HeldBlock(self.line, rows, mark)
@@ -195,14 +196,25 @@ class SinkBlocks:
             raise PreconditionFailed("a block needs a connection of its own")
         self.broker.work.done += octets // COPIED_A_UNIT
         block = IncomingBlock(content, start, octets)
-        rows = BlockRows(self.broker, request.vhost, block, request.access)
-        rows.query = query_of(connection.peer, connection.access.user)
+        rows = self._rows(block, request, connection)
         if block.stage is not None:
             ids = request.part(block.stage)
             self.control.answer_later(ids, self._batches.stage_steps(ids, rows))
             return
-        mark = NO_MARK if block.mark is None else self._batches.marked_block(request.part(block.mark), block.rows)
+        mark = NO_MARK if block.mark is None else self._batches.marked_block(request.part(block.mark), block)
         self._publisher(connection, octets).publish(request, rows, mark, octets, block.progress_s)
+
+    def _rows(self, block: IncomingBlock, request: ControlRequest, connection: Connection) -> RowSource:
+        """Return the rows of a block: contents, or columns of properties."""
+        query = query_of(connection.peer, connection.access.user)
+        if block.is_stored:
+            most = connection.limits.message_bytes_max
+            contents = StoredRows(self.broker, request.vhost, block, request.access, most)
+            contents.routes.query = query
+            return contents
+        rows = BlockRows(self.broker, request.vhost, block, request.access)
+        rows.routes.query = query
+        return rows
 
     def _publisher(self, connection: Connection, octets: i64) -> BlockPublisher:
         """Return the publisher of a connection, created at first use. Raises ResourceError (506)."""

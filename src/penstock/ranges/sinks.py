@@ -34,6 +34,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import PoolHolder
 from penstock.flow.work import Steps
 from penstock.ranges.held_block import INVALID, UNROUTABLE, RowSource
+from penstock.ranges.incoming_block import IncomingBlock
 from penstock.ranges.marks import BatchProgress, MarkedBlock, SinkMarks
 from penstock.ranges.promotions import CommitCheck, PromotionLine
 from penstock.ranges.stages import Stage, StagedRow, StagedRows
@@ -210,6 +211,10 @@ class SinkBatches:
 
         A batch that is spread over several brokers begins at each of them before any has a row. Without `partition`
         only the batch begins, for a partition whose rows go to another broker.
+
+        With `sequences` the rows have numbers of their source (column `sequence`), and the answer has that of the last
+        enqueued row (`reached`). The batch is stored at once. So a sender that has begun it can ask for it with
+        `known`, which is refused (404) if the marks are lost, and begins nothing.
         """
         if request.fields.get("partition") is None:
             self._begin_batch(request, BatchIds(request))
@@ -225,18 +230,33 @@ class SinkBatches:
             stage = marks.stages(progress).begin(ids.partition, ids.attempt, self.broker.now)
             return {"promoted": False, "rows": len(stage.rows)}
         mark = marks.begin_partition(progress, ids.partition, ids.attempt)
-        if mark.rows > 0:
+        found: dict[str, object] = {"rows": int(mark.rows), "checked": int(mark.checked), "digest": mark.digest}
+        if request.flag("sequences"):
+            found["reached"] = int(mark.reached)
+            marks.store_beginning(progress)
             self._flush()
-        return {"rows": int(mark.rows), "checked": int(mark.checked), "digest": mark.digest}
+        elif mark.rows > 0:
+            self._flush()
+        return found
 
     def _begin_batch(self, request: ControlRequest, ids: BatchIds) -> BatchProgress:
         ids.check_access(request)
+        if request.flag("known"):
+            self._check_known(request, ids)
         check_no_cycle(self.broker.pinned_rooms, request.vhost, ids.id, self._queues(request, ids))
         progress = ids.begin(request, self.marks)
         self.marks.check_mode(progress, _is_transactional(request))
         if ids.spread:
             self._flush()
         return progress
+
+    def _check_known(self, request: ControlRequest, ids: BatchIds) -> None:
+        """Raise NotFound (404) for a query whose marks are not here."""
+        if self.marks.of(request.vhost.name, ids.query, ids.target) is None:
+            raise NotFound(
+                f"query '{ids.query}' at {ids.target} has no marks here: they were dropped after a week without a "
+                "request, or lost with their store"
+            )
 
     def commit(self, request: ControlRequest) -> dict[str, object] | None:
         """End a batch: publish the stages of the named attempts, or check that all rows were enqueued."""
@@ -320,7 +340,7 @@ class SinkBatches:
 
     # Blocks
 
-    def marked_block(self, request: ControlRequest, rows: i64) -> MarkedBlock:
+    def marked_block(self, request: ControlRequest, block: IncomingBlock) -> MarkedBlock:
         """Return the mark of a block; `request` has the fields of its header's `mark`.
 
         Raises Fenced (409), PreconditionFailed (406).
@@ -331,7 +351,8 @@ class SinkBatches:
         if mark is None:
             raise Fenced(f"partition {ids.partition} of {progress.describe()} was not begun")
         digest = _id_of(request, "digest", ID_CHARACTERS)
-        return MarkedBlock(self.marks, mark, ids.write, ids.attempt, request.number("row"), rows, digest)
+        first = request.number("row")
+        return MarkedBlock(self.marks, mark, ids.write, ids.attempt, first, block.rows, digest, block.sequences)
 
     def stage_steps(self, request: ControlRequest, source: RowSource) -> Steps[dict[str, object] | None]:
         """Put the rows of a block into a stage; `request` has the fields of its header's `stage`.

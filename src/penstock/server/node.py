@@ -48,6 +48,7 @@ from penstock.settings.start import RELOADABLE
 
 if TYPE_CHECKING:
     from penstock.server.alarm_hook import AlarmHook
+    from penstock.server.bridge_worker import BridgeWorker
     from penstock.settings.file_tables import HookSettings
 
 METRICS: Final = "http/prometheus"
@@ -93,6 +94,8 @@ class ServerNode:
         self._certificates: ServedCertificates | None = None
         self._hook: AlarmHook | None = None
         """Web hook of alarms; None without one."""
+        self._bridges: BridgeWorker | None = None
+        """Worker of bridges; None before the first bridge."""
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners without TLS: host and port."""
         self.tls_addresses: list[tuple[str, int]] = []
@@ -227,10 +230,25 @@ class ServerNode:
                 ", ".join(distant),
             )
 
+    def serve_bridges(self) -> None:
+        """Look once a second whether a bridge is to run, and let the worker run it."""
+        self.shard.event_loop.on_tick = self._look_at_bridges
+
+    def _look_at_bridges(self) -> None:
+        if self._bridges is None:
+            if not self.shard.driver.bridges.wanted():
+                return
+            from penstock.server.bridge_worker import BridgeWorker
+
+            self._bridges = BridgeWorker(self.shard)
+        self._bridges.tick()
+
     # Stop
 
     async def stop_accepting(self) -> None:
-        """Close all ports and the connections of HTTP, and end a reload."""
+        """End the bridges, close all ports and the connections of HTTP, and end a reload."""
+        if self._bridges is not None:
+            await self._bridges.stop()
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()

@@ -144,6 +144,7 @@ class Server:
             if not shard.storage_location:
                 log_start(self.settings, "", shard.driver)
             shard.admit()
+            node.serve_bridges()
             node.warn_of_guest()
             self._ready = True
             at = ", ".join(f"{kind} {shown(host, port)}" for kind, host, port in node.listeners)

@@ -410,6 +410,13 @@ BOUNDS: Final = (
     ),
     bound("parameters", "10,000 of 24 KiB, 16 MiB together", "506, or 406", "administrators alone add to it"),
     bound(
+        "shovels and bridges that run",
+        "1,000, each with 2 connections of its worker; 10,000 that are paused",
+        "a further one is refused (506)",
+        "policymakers alone add to it",
+        "operations.bridge_checks.BRIDGES_MOST",
+    ),
+    bound(
         "what the worker reports of a bridge",
         "3 texts and 20 sentences of 1,000 characters",
         "the rest is cut off",

@@ -14,7 +14,7 @@ def test_parameters_are_kept_by_component_vhost_and_name() -> None:
     assert table.put(shovel) is None
     table.put(Parameter("federation-upstream", "eu", "f", {}))
     table.put(Parameter("", "", "cluster_name", "rabbit@here"))
-    assert [each.name for each in table.of()] == ["f", "s"]
+    assert [each.name for each in table.of()] == ["s", "f"]
     assert [each.name for each in table.of("shovel", "/")] == ["s"]
     assert [each.name for each in table.global_ones()] == ["cluster_name"]
     assert table.put(Parameter("shovel", "/", "s", {})) is shovel

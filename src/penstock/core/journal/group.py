@@ -525,5 +525,7 @@ class MarkRecord:
         self.spread = ""
         """The brokers of the batch, and how its rows are spread over them; empty for one broker."""
         self.rows: i64 = 0
+        self.reached: i64 = 0
+        """Number of the last row at its source; 0 if the rows have no such numbers."""
         self.checked: i64 = 0
         self.digest = ""

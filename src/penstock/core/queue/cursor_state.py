@@ -169,6 +169,8 @@ class CursorState:
     def __init__(self, vhost: str, name: str, holder: PoolHolder | None = None) -> None:
         self.vhost = vhost
         self.name = name
+        self.id: str = ""
+        """Id of this cursor, unlike that of any cursor that had its name before; empty until an attach asks for it."""
         self.holder = PoolHolder("", vhost) if holder is None else holder
         """User who created the cursor, in the pool of cursors; only a virtual host after a restart."""
         self.token: int = 0

@@ -23,6 +23,7 @@ from penstock.core.queue.stream_settings import resolve_type
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topic_trie import ANY, ONE, TopicTrie
 from penstock.core.routing.topology import Topology
+from penstock.core.settings.federated import Federated
 from penstock.core.settings.limits import DEFAULT_RANK, Defaults, Limits, limits, number_or_none
 from penstock.core.settings.overflow_changes import OverflowChanges
 from penstock.core.settings.policies import NO_POLICIES, OPERATOR, RANK, Policy, PolicyPair, PolicyTable
@@ -98,12 +99,17 @@ class ParameterTable:
         return self._parameters.get((component, vhost, name))
 
     def of(self, component: str | None = None, vhost: str | None = None) -> list[Parameter]:
-        """Return parameters in order, of one component or virtual host, or of all (None); without global parameters."""
-        return [
-            self._parameters[key]
-            for key in sorted(self._parameters)
+        """Return parameters of one component or virtual host, or of all (None); without global parameters.
+
+        They are in the order of virtual host, component and name.
+        """
+        keys = [
+            (key[1], key[0], key[2])
+            for key in self._parameters
             if key[0] and component in (None, key[0]) and vhost in (None, key[1])
         ]
+        keys.sort()
+        return [self._parameters[kind, host, name] for host, kind, name in keys]
 
     def global_ones(self) -> list[Parameter]:
         """Return the global parameters, by name."""
@@ -322,6 +328,7 @@ class SettingsTable:
         self._common: dict[str, Settings] = {}
         """Settings shared by queues that no pattern matches, by virtual host, policies and arguments."""
         self.policies = PolicyTable()
+        self.federated = Federated()
         self.parameters = ParameterTable()
         """Parameters, among them those of bridges."""
         for scope in SCOPES:

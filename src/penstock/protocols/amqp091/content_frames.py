@@ -9,7 +9,13 @@ from mypy_extensions import i32, i64
 
 from penstock.content.properties import Properties
 from penstock.wire.amqp091.codec import frame
-from penstock.wire.amqp091.content_header import FIXED_OCTETS, decode_properties, encode_header
+from penstock.wire.amqp091.content_header import (
+    FIXED_OCTETS,
+    SIZES,
+    decode_properties,
+    encode_header,
+    skip_properties,
+)
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_HEADER
 
 FRAME_PAYLOAD_MAX: Final = 131064
@@ -30,6 +36,32 @@ def header_payload(content: bytes) -> bytes:
 def properties_of(content: bytes) -> Properties:
     """Return the properties of a message. Raises CodecError if the value of a field is malformed."""
     return decode_properties(header_payload(content))[1]
+
+
+def properties_in(payload: bytes) -> list[bytes]:
+    """Return the bytes of each property in the order of their flags; empty if absent.
+
+    The header was checked when the message was received (`property_flags`).
+    """
+    flags: i64 = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
+    properties: list[bytes] = []
+    pos: i64 = FIXED_OCTETS + 2
+    for index in range(len(SIZES)):
+        start = pos
+        pos = skip_properties(payload, pos, flags, index, index + 1)
+        properties.append(payload[start:pos])
+    return properties
+
+
+def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
+    """Return the payload of a header with its properties replaced; the inverse of `properties_in`."""
+    flags: i64 = 0
+    flag: i64 = 0x8000
+    for octets in properties:
+        if octets:
+            flags |= flag
+        flag >>= 1
+    return payload[:FIXED_OCTETS] + int(flags).to_bytes(2, "big") + b"".join(properties)
 
 
 def write_body(out: BytesWriter, content: bytes) -> None:

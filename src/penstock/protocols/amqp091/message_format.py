@@ -19,19 +19,30 @@ from penstock.content.death_entries import Entry, deaths_in
 from penstock.content.message_columns import MessageColumns, NumberColumn, OctetsColumn
 from penstock.content.properties import BCC, CC, PROPERTY_NAMES, Properties
 from penstock.core.deaths import SUMMARY_HEADERS, DeathRecord, added_headers
+from penstock.core.large_bodies import LargeBody
 from penstock.core.message_format import (
     NO_NUMBER,
     MessageFormat,
     MessageFormats,
     PropertyOctets,
     RowEncoder,
+    StoredContent,
     UnreadableContent,
     keys_in,
+    large_data,
 )
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import OVERHEAD
 from penstock.protocols.amqp091 import content_frames
-from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end, header_payload, properties_of
+from penstock.protocols.amqp091.content_frames import (
+    FRAME_PAYLOAD_MAX,
+    header_end,
+    header_payload,
+    payload_of,
+    properties_in,
+    properties_of,
+)
+from penstock.protocols.amqp091.stored_content import check_stored
 from penstock.wire.amqp091.codec import CodecError, encode_table
 from penstock.wire.amqp091.content_header import (
     EXPIRATION,
@@ -81,32 +92,6 @@ class HeaderRewriter:
         return (
             self.content[:3] + len(payload).to_bytes(4, "big") + payload + self.content[header_end(self.content) - 1 :]
         )
-
-
-def properties_in(payload: bytes) -> list[bytes]:
-    """Return the bytes of each property in the order of their flags; empty if absent.
-
-    The header was checked when the message was received (`property_flags`).
-    """
-    flags: i64 = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
-    properties: list[bytes] = []
-    pos: i64 = FIXED_OCTETS + 2
-    for index in range(len(SIZES)):
-        start = pos
-        pos = skip_properties(payload, pos, flags, index, index + 1)
-        properties.append(payload[start:pos])
-    return properties
-
-
-def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
-    """Return the payload of a header with its properties replaced; the inverse of `properties_in`."""
-    flags: i64 = 0
-    flag: i64 = 0x8000
-    for octets in properties:
-        if octets:
-            flags |= flag
-        flag >>= 1
-    return payload[:FIXED_OCTETS] + int(flags).to_bytes(2, "big") + b"".join(properties)
 
 
 def entries_of(table: bytes) -> dict[str, bytes]:
@@ -298,6 +283,14 @@ class Amqp091Format(MessageFormat):
             return content_frames.properties_of(content)
         except CodecError as error:
             raise UnreadableContent(error.reason) from None
+
+    @override
+    def check_stored(self, content: bytes, user: bytes, into: StoredContent) -> None:
+        check_stored(content, user, into)
+
+    @override
+    def whole(self, head: bytes, body: LargeBody) -> bytes:
+        return content_frames.joined(head[FLAGS_AT : header_end(head) - 1], large_data(body))
 
     @override
     def row_encoder(self, columns: MessageColumns) -> RowEncoder:

@@ -21,8 +21,18 @@ from penstock.content.properties import Properties
 from penstock.content.selector import fields
 from penstock.content.selector.fields import Field, SelectableMessage, id_text
 from penstock.core.deaths import SUMMARY_HEADERS, DeathRecord, added_headers
-from penstock.core.message_format import EVERY_PROPERTY, MessageFormat, PropertyOctets, UnreadableContent, keys_in
+from penstock.core.large_bodies import LargeBody
+from penstock.core.message_format import (
+    EVERY_PROPERTY,
+    MessageFormat,
+    PropertyOctets,
+    StoredContent,
+    UnreadableContent,
+    keys_in,
+    large_octets,
+)
 from penstock.errors import InvalidField, PreconditionFailed
+from penstock.protocols.amqp10.stored_content import StoredSections
 from penstock.texts import worded
 from penstock.wire.amqp10 import sections as at
 from penstock.wire.amqp10 import values
@@ -52,6 +62,18 @@ class Amqp10Format(MessageFormat):
         self._selectable = SelectableAmqp10()
         self._walked = Sections()
         """Sections of the last message that was split."""
+        self._stored = StoredSections()
+
+    @override
+    def check_stored(self, content: bytes, user: bytes, into: StoredContent) -> None:
+        self._stored.check(content, user, into)
+
+    @override
+    def whole(self, head: bytes, body: LargeBody) -> bytes:
+        try:
+            return head[: _sections(head).body_at] + large_octets(body)
+        except CodecError as error:
+            raise UnreadableContent(error.reason) from None
 
     @override
     def properties(self, content: bytes) -> Properties:
