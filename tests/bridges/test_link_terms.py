@@ -17,12 +17,13 @@ LINK = {
 
 def spec_of(vhost: str = "/", link: dict[str, Any] | None = None, **value: object) -> dict[str, Any]:
     given = {"uri": "amqp://host", **{key.replace("_", "-"): each for key, each in value.items()}}
-    return {"vhost": vhost, "value": given, "link": LINK | (link or {})}
+    return {"vhost": vhost, "run_as": "anna", "value": given, "link": LINK | (link or {})}
 
 
 def test_missing_keys_have_the_defaults_of_rabbitmq() -> None:
     assert terms_of(spec_of()) == LinkTerms(
-        kind="exchange", vhost="/", resource="x", upstream="far", cluster="here", consumer_tag="federation-link-up",
+        kind="exchange", user="anna", vhost="/", resource="x", upstream="far", cluster="here",
+        consumer_tag="federation-link-up",
         declared={"type": "topic", "durable": True, "auto_delete": False, "arguments": {"alternate-exchange": "lost"}},
         prefetch=1000, max_hops=1, ack_mode="on-confirm", trusts_user_id=False,
         queue_arguments={"x-internal-purpose": "federation"}, cleans_up=True,
@@ -44,6 +45,9 @@ def test_given_keys_are_obeyed() -> None:
 def test_prefetch_is_within_the_protocol() -> None:
     assert terms_of(spec_of(prefetch_count=1_000_000)).prefetch == 65_535
     assert terms_of(spec_of(prefetch_count=0)).prefetch == 1000
+    assert terms_of(spec_of(prefetch_count=float("inf"))).prefetch == 65_535
+    assert terms_of(spec_of(expires=1e300)).queue_arguments["x-expires"] == 1 << 53
+    assert terms_of(spec_of(max_hops=-5)).max_hops == 0
 
 
 @pytest.mark.parametrize(

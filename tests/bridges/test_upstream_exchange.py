@@ -30,7 +30,7 @@ def terms_for(exchange: str, **value: object) -> LinkTerms:
         "type": "topic", "durable": True, "auto_delete": False, "arguments": {},
     }  # fmt: skip
     given = {"uri": "amqp://host", **{key.replace("_", "-"): each for key, each in value.items()}}
-    return terms_of({"vhost": "eu", "value": given, "link": link})
+    return terms_of({"vhost": "eu", "run_as": "anna", "value": given, "link": link})
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from penstock.bridges.dialing import Dial
+from penstock.bridges.federation_link import FederationLink
 from penstock.bridges.plans import Carries, Plan, Spec, plan_of
 from penstock.bridges.state import AWAY, ENDED, MOVING, REFUSED, STARTING, State
 from penstock.errors import ConfigError, PenstockError
@@ -54,11 +55,13 @@ class Bridge:
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
         self._secrets = secrets_of(spec.get("value"))
-        self.state = State(name=STARTING, since=asyncio.get_running_loop().time())
+        self.state = State(name=STARTING, since=asyncio.get_running_loop().time(), on_change=self._report)
 
-    def stop(self) -> None:
-        """End in order; `run` returns then."""
+    def stop(self, is_gone: bool = False) -> None:
+        """End in order; `run` returns then. A link that `is_gone` for good leaves nothing at its upstream."""
         self._stopping.set()
+        if is_gone and isinstance(self._carrier, FederationLink):
+            self._carrier.is_gone = True
         if self._carrier is not None:
             self._carrier.stop()
 

@@ -78,7 +78,7 @@ class Worker:
             self._renew(spec["key"])
         elif "end" in message:
             self._wanted.pop(message["end"], None)
-            self._renew(message["end"])
+            self._renew(message["end"], message.get("gone") is True)
         elif "connected" in message:
             self._connected(message["connected"])
         elif "refused" in message:
@@ -102,11 +102,11 @@ class Worker:
 
     # Bridges
 
-    def _renew(self, key: str) -> None:
+    def _renew(self, key: str, is_gone: bool = False) -> None:
         """End the bridge of a key, if there is one; what is wanted begins after its end."""
         running = self._running.get(key)
         if running is not None:
-            running[1].stop()
+            running[1].stop(is_gone)
             self._loop.call_later(STOP_S, running[0].cancel)
             return
         wanted = self._wanted.get(key)

@@ -18,6 +18,7 @@ from penstock.connections.audit_trail import AuditTrail
 from penstock.connections.connection import Connection
 from penstock.connections.connection_limits import ConnectionLimits
 from penstock.connections.engine import Protocol
+from penstock.connections.finished_login import FinishedLogin, resume
 from penstock.connections.header_reader import HeaderReader
 from penstock.connections.log_line import LogLine
 from penstock.connections.peer import Peer
@@ -125,11 +126,22 @@ class BrokerDriver(ServedDriver):
 
     def connect(self, peer: Peer) -> Connection:
         """Add a new connection."""
+        connection = self._add(peer)
+        connection.engine = HeaderReader(connection, self.protocols)
+        self.services.logins.enter(connection)
+        return connection
+
+    def connect_logged_in(self, peer: Peer, protocol: str, login: FinishedLogin) -> Connection:
+        """Add a connection whose client another process has logged in, over a protocol of this driver."""
+        served = next(each for each in self.protocols if each.name == protocol)
+        connection = self._add(peer)
+        resume(connection, served, login)
+        return connection
+
+    def _add(self, peer: Peer) -> Connection:
         self.connected += 1
         connection = Connection(self.services, self.connected, peer)
-        connection.engine = HeaderReader(connection, self.protocols)
         self.connections[self.connected] = connection
-        self.services.logins.enter(connection)
         return connection
 
     def disconnect(self, connection: Connection, cause: str = ENDED) -> None:

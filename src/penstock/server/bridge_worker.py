@@ -251,13 +251,13 @@ class BridgeWorker:
         if epoch == self._epoch:
             return True
         wanted = self._table.wanted()
+        for key in [key for key in self._known if key not in wanted]:
+            if not channel.send({"end": key, "gone": self._table.get(key) is None}):
+                return False
+            del self._known[key]
         if not wanted:
             self._is_leaving = True
             return self._tell(channel)
-        for key in [key for key in self._known if key not in wanted]:
-            if not channel.send({"end": key}):
-                return False
-            del self._known[key]
         name = self._shard.driver.broker.table.parameters.cluster_name(self._shard.driver.name)
         for key, spec in wanted.items():
             if self._known.get(key) != spec["revision"]:

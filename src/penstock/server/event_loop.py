@@ -15,6 +15,7 @@ from typing import Final
 
 from penstock.connections.callbacks import DurableCallback
 from penstock.connections.connection import GIVEN_UP, Connection
+from penstock.connections.finished_login import FinishedLogin
 from penstock.connections.log_line import HANDSHAKE, LogLine
 from penstock.connections.peer import Peer
 from penstock.core.publish.held import ENDED
@@ -107,6 +108,13 @@ class EventLoop:
         self.transports[connection.number] = transport
         for stranger in self.driver.services.logins.take_turned_away():
             self.transports[stranger.number].abort()
+        return connection
+
+    def connected_logged_in(self, transport: Transport, peer: Peer, protocol: str, login: FinishedLogin) -> Connection:
+        """Add a socket whose client another process has logged in."""
+        self.driver.begin(self.loop.time())
+        connection = self.driver.connect_logged_in(peer, protocol, login)
+        self.transports[connection.number] = transport
         return connection
 
     def received(self, transport: Transport, data: bytes) -> None:

@@ -165,7 +165,11 @@ class Transport(SecuredProtocol):
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._socket = transport
-        self.connection = self.event_loop.connected(self, self._peer_at(transport))
+        self.connection = self._connect(transport)
+
+    def _connect(self, transport: asyncio.Transport) -> Connection:
+        """Return the connection of a new socket."""
+        return self.event_loop.connected(self, self._peer_at(transport))
 
     def _peer_at(self, transport: asyncio.Transport) -> Peer:
         """Return the peer of a new socket."""
@@ -205,10 +209,11 @@ class Transport(SecuredProtocol):
         if self.state is OPEN:
             self.event_loop.received(self, data)
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool | None:
         """Handle the end of the peer's input; asyncio closes this side."""
         if self.state is SocketState.OPEN:
             self.event_loop.ended(self)
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the closed socket."""

@@ -3,7 +3,7 @@
 import { get, may } from "../api.js";
 import { attempt, button, h, renew, replace } from "../dom.js";
 import { about, bytes, plural, sentence } from "../format.js";
-import { addressOf, factCard, json, link } from "../parts/cells.js";
+import { addressOf, factCard, link } from "../parts/cells.js";
 import { dangerZone } from "../parts/danger.js";
 import { table } from "../parts/list.js";
 import { card, empty, figures, gone, number, reason, skeleton, title } from "../parts/page.js";
@@ -13,6 +13,11 @@ import { last, pause, remove, restart, resume, stateOf, whereOf } from "./bridge
 const EVERY_MS = 2000;
 const KINDS = { stop: new Set(["refused", "away"]), amber: new Set(["held"]) };
 const PAUSED = "Nobody runs it: a definitions file brought it, or somebody paused it. It runs with the rights of who resumes it.";
+
+// A definition without users and passwords: who sees the screen need not be who may read them.
+function masked(value) {
+  return JSON.parse(JSON.stringify(value).replace(/:\/\/[^@"/]*@/g, "://…@"));
+}
 
 export function open(main, [vhost, name, component], user) {
   return new BridgePage(main, vhost, name, component, may(user, "policymaker"));
@@ -60,7 +65,7 @@ class BridgePage {
       factCard("Ends", [["From", found.source], ["To", found.target], ["Delivery", found.delivery], ["Runs as", found.user ? link(addressOf.user(found.user), found.user) : null],
         ["Delivered before", found.again ? plural(found.again, "message") : null]]),
       found.links ? this.links(found.links) : null,
-      card("Definition", h("div", {}, json(found.value), this.idle(found.without_effect))));
+      this.definition(found));
   }
 
   // Why it does not move: the broker at the other end is asked by the bridge, and said here as it said it.
@@ -78,8 +83,11 @@ class BridgePage {
       { flush: true, number: list.length });
   }
 
-  // Keys of RabbitMQ that are not served, each with its reason.
-  idle(sentences) {
-    return sentences?.length ? h("ul", { class: "plain" }, sentences.map((each) => h("li", {}, sentence(each)))) : null;
+  // Keys with their values; keys of RabbitMQ that are not served say why.
+  definition(found) {
+    const shown = factCard("Definition", Object.entries(masked(found.value)).map(([key, value]) => [key, h("code", {}, typeof value === "string" ? value : JSON.stringify(value))]));
+    const idle = found.without_effect ?? [];
+    if (idle.length) shown.append(h("ul", { class: "plain" }, idle.map((each) => h("li", {}, sentence(each)))));
+    return shown;
   }
 }
