@@ -52,12 +52,9 @@ def check_runs(node: Node, parameter: Parameter, access: ConnectionAccess) -> No
         if vhost not in node.broker.vhosts or not access.rules.enters(vhost):
             raise PreconditionFailed(f"{title_of(parameter)}: user '{user}' may not enter vhost '{vhost}'")
     if component in RUNNING:
-        running, pool, holder = (
-            node.bridges.wanted(),
-            node.broker.pools.of(BRIDGES),
-            holder_of(node.broker, parameter, user),
-        )
-        if key_of(*parameter.key()) not in running and not pool.fits(holder, 1):
+        running = key_of(*parameter.key()) in node.bridges.wanted()
+        pool, holder = node.broker.pools.of(BRIDGES), holder_of(node.broker, parameter, user)
+        if not running and not pool.fits(holder, 1):
             raise ResourceError(f"{pool.refusal(holder, 1)}. Pause a bridge; {title_of(parameter)} was not set")
 
 
