@@ -108,10 +108,6 @@ class Relay(SendResult):
             yield from publisher.place(len(ready[0].body), timeout)
         return int(self.move(1))
 
-    def is_pressed(self) -> bool:
-        """Return whether the target has stopped the publisher a moment ago."""
-        return self.pressed_at != NEVER
-
     def _press(self) -> None:
         """Let the window follow the pressure: a stopped publisher sends a few messages at a time from then on.
 
