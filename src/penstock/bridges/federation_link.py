@@ -31,16 +31,18 @@ from penstock.content.properties import Properties
 from penstock.content.received_from import may_go_on
 from penstock.errors import PenstockError
 
-LOOK: Final = "federation.look"
+ASKED: Final = "federation.look"
 SOON_S: Final = 0.002
 """Seconds until the broker here is asked again, at first; each answer without a change doubles them."""
-QUEUE_LOOK_S: Final = 0.5
-EXCHANGE_LOOK_S: Final = 1.0
-"""Most seconds between two looks at a queue, and at the bindings of an exchange."""
+STILL_S: Final = 0.5
+"""Seconds above which the broker here is only asked again after `LOOK_AGAIN_S`, or when it tells news. An upstream
+queue gets back then what was not passed on.
+"""
+LOOK_AGAIN_S: Final = 10.0
+LOOK_S: Final = 1.0
+"""Seconds between two looks at the state."""
 STOCK: Final = 64
 """Messages that a queue gets when its consumers wait, even if they wait for fewer: so fast consumers need not wait."""
-GRACE_S: Final = 0.5
-"""Seconds without a waiting consumer after which the upstream gets back what was not passed on."""
 PRIORITY: Final = -1
 """Priority of a link as a consumer of an upstream queue: the upstream's own consumers come first, as with RabbitMQ."""
 
@@ -67,12 +69,15 @@ class FederationLink(Carrier):
                 consumer_name=terms.consumer_tag,
                 consumer_arguments={"x-priority": PRIORITY} if is_queue else {},
                 begins_paused=is_queue,
+                look_s=LOOK_S,
             ),
             state,
         )
         self._link = terms
         self.is_gone = False
         """True if the link will not come back: it then leaves nothing at its upstream."""
+        self._news = asyncio.Event()
+        """Set when the broker here has news of the queue or exchange."""
         self._place: Mapping[str, object] = {"uri": source.broker, terms.kind: terms.upstream}
         self._cluster = ""
         self._vhost = ""
@@ -87,6 +92,22 @@ class FederationLink(Carrier):
     def target(self) -> str:
         """Return the queue or exchange here."""
         return f"{self._link.kind} {self._link.resource}"
+
+    def look_again(self) -> None:
+        """Ask the broker here again at once: it has news."""
+        self._news.set()
+        if self._relay is not None:
+            self._relay.wake()
+
+    async def _await_news(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+    @override
+    def stop(self) -> None:
+        super().stop()
+        self._news.set()
 
     def _change(self, delivery: Delivery, message: Forwarded) -> bool:
         """Write the place of a message into its headers; return False for a message that goes no further."""
@@ -105,7 +126,7 @@ class FederationLink(Carrier):
         """Ask the broker here; return nothing if it is too busy to answer in time."""
         answer: dict[str, Any] = {}
         with suppress(Timeout):
-            answer = await self._connections[NOUNS[1]].request(LOOK, **fields)
+            answer = await self._connections[NOUNS[1]].request(ASKED, **fields)
         return answer
 
     def _vouched(self, properties: Properties) -> Properties:
@@ -137,7 +158,7 @@ class ExchangeLink(FederationLink):
     async def _receiver(self, old: Connection) -> Receiver | None:
         self._meet(old)
         self._upstream = UpstreamExchange(old, self._link)
-        answer = await self._connections[NOUNS[1]].request(LOOK, exchange=self._link.resource)
+        answer = await self._connections[NOUNS[1]].request(ASKED, exchange=self._link.resource)
         await self._upstream.begin(answer["bindings"])
         self._seen = answer["version"]
         self._source = End(self._source.url, self._upstream.queue, "", None)
@@ -169,8 +190,9 @@ class ExchangeLink(FederationLink):
         assert self._upstream is not None
         pause = SOON_S
         while True:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, EXCHANGE_LOOK_S)
+            await self._await_news(LOOK_AGAIN_S if pause > STILL_S else pause)
+            pause = SOON_S if self._news.is_set() else min(2 * pause, 2 * STILL_S)
+            self._news.clear()
             answer = await self._ask(exchange=self._link.resource, seen=self._seen)
             if answer and answer["version"] != self._seen:
                 await self._upstream.bind(answer["bindings"])
@@ -198,9 +220,9 @@ class QueueLink(FederationLink):
         self._receiving: Receiver | None = None
         self._is_resumed = False
         """True while the upstream delivers."""
-        self._asked_in_vain_since = 0.0
-        """Time of the first of the last answers without waiting consumers; 0 after another one."""
-        self._look_pause = SOON_S
+        self._pause_s = SOON_S
+        self._ask_at = 0.0
+        """Seconds between two questions without waiting consumers, and the time of the next question."""
 
     @override
     async def _receiver(self, old: Connection) -> Receiver | None:
@@ -223,35 +245,40 @@ class QueueLink(FederationLink):
     async def _wait(self, relay: Relay, left: int, old: Connection, new: Connection) -> int:
         if left > 0:
             moved = await super()._wait(relay, left, old, new)
-            if not relay.receiver.ready and not relay.under_way:
-                self._until = self._taken + moved  # Nothing has come: consumers may have gone meanwhile.
+            is_time = asyncio.get_running_loop().time() >= self._ask_at or self._news.is_set()
+            if is_time and not relay.receiver.ready and not relay.under_way:
+                self._until, self._ask_at = self._taken + moved, 0.0  # Consumers may have gone meanwhile.
             return moved
         if relay.under_way:
+            self._ask_at = 0.0
             return await super()._wait(relay, left, old, new)
         await self._ask_for_room()
         return 0
 
     async def _ask_for_room(self) -> None:
-        """Ask whether consumers wait. Without any the upstream stops to deliver, after a moment."""
+        """Ask whether consumers wait, if it is time. Without any the upstream stops to deliver, after a moment."""
         assert self._receiving is not None
-        now = asyncio.get_running_loop().time()
+        time = asyncio.get_running_loop().time
+        if time() < self._ask_at and not self._news.is_set():
+            await self._await_news(min(self._ask_at - time(), LOOK_S))
+            return
+        if self._news.is_set():
+            self._news.clear()
+            self._pause_s = SOON_S
         room = int((await self._ask(queue=self._link.resource)).get("room", 0))
+        self._ask_at = time() + (LOOK_AGAIN_S if self._pause_s > STILL_S else self._pause_s)
+        self._pause_s = min(2 * self._pause_s, 2 * STILL_S)
         if room > 0:
             self._until = self._taken + max(room, STOCK)
-            self._asked_in_vain_since, self._look_pause = 0.0, SOON_S
+            self._ask_at, self._pause_s = time() + LOOK_AGAIN_S, SOON_S
             if not self._is_resumed:
                 self._receiving.resume()
                 self._is_resumed = True
-            return
-        self._asked_in_vain_since = self._asked_in_vain_since or now
-        if self._is_resumed and now - self._asked_in_vain_since >= GRACE_S:
+        elif self._is_resumed and self._pause_s > STILL_S:
             await self._receiving.drain()
             while (unsent := self._receiving.receive_nowait()) is not None:
                 unsent.release()
             self._is_resumed = False
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), self._look_pause)
-        self._look_pause = min(2 * self._look_pause, QUEUE_LOOK_S)
 
     @override
     def _change(self, delivery: Delivery, message: Forwarded) -> bool:

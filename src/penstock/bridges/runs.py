@@ -65,6 +65,11 @@ class Bridge:
         if self._carrier is not None:
             self._carrier.stop()
 
+    def look(self) -> None:
+        """Look at the broker again: what a link of federation has seen there has changed."""
+        if isinstance(self._carrier, FederationLink):
+            self._carrier.look_again()
+
     async def run(self) -> None:
         """Carry until `stop`; a bridge that has ended by its definition waits for it."""
         reporting = asyncio.ensure_future(self._report_always())
