@@ -61,7 +61,7 @@ class Bridge:
         """End in order; `run` returns then. A link that `is_gone` for good leaves nothing at its upstream."""
         self._stopping.set()
         if is_gone and isinstance(self._carrier, FederationLink):
-            self._carrier.is_gone = True
+            self._carrier.sides.is_gone = True
         if self._carrier is not None:
             self._carrier.stop()
 
