@@ -48,6 +48,7 @@ HOT = (
     "client/engine/outcomes",
     "client/engine/publisher",
     "client/engine/receiver",
+    "client/engine/relay",
     "client/engine/waits",
     "core/broker",
     "core/consume/consumer.",

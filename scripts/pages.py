@@ -31,7 +31,8 @@ SUBJECTS = (
         "Storage",
         "Fairness of work and memory",
     ),
-    *("Protocols", "Access and TLS", "Spark", "The client", "Management", "Migration", "Sources, builds and tests"),
+    *("Protocols", "Access and TLS", "Spark", "The client", "Management", "Cluster", "Migration"),
+    "Sources, builds and tests",
 )
 """Subjects of decisions, in the order of their index."""
 CLIENT_CALLS = ("topology", "requests", "control_operations", "cursors", "pages", "operations", "handles")

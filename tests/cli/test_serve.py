@@ -43,7 +43,8 @@ def test_ipv6_is_an_address_like_any_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["5672", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:amqp", "127.0.0.1:\u00b2"])
 def test_invalid_address_is_named(place: str) -> None:
     assert (
-        refused("serve", "--memory", "--listen", place) == f"--listen {place} is not HOST:PORT, such as 127.0.0.1:5672"
+        refused("serve", "--memory", "--listen", place)
+        == f"--listen {place} is not HOST:PORT, such as 127.0.0.1:5672, or unix:PATH"
     )
 
 

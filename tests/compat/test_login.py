@@ -60,6 +60,7 @@ def test_announced_version_mechanisms_and_capabilities_equal_rabbitmqs(at: tuple
             "consumer_cancel_notify",
             "connection.blocked",
             "authentication_failure_close",
+            "consumer_priorities",
             "per_consumer_qos",
             "direct_reply_to",
         }

@@ -34,3 +34,11 @@ def test_passwords_readable_on_the_network_may_be_forbidden() -> None:
     assert offered_mechanisms(services, peer_at("127.0.0.1"), ALL) == [SCRAM, PLAIN, AMQPLAIN, ANONYMOUS]
     assert is_permitted(services.connection_limits, PLAIN, protected=True)
     assert not is_permitted(services.connection_limits, PLAIN, protected=False)
+
+
+def test_internal_peer_is_offered_external_alone_whatever_the_settings() -> None:
+    services = make_driver().services
+    services.connection_limits.change(sasl_mechanisms=[PLAIN])
+    peer = peer_at("127.0.0.1")
+    peer.vouch("ada")
+    assert offered_mechanisms(services, peer, ALL) == [EXTERNAL]

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from penstock.core.gates.operator import VHOST
 from penstock.core.journal.journal import Journal
+from penstock.core.settings.table import Parameter
 from penstock.flow.gate import DEADLINE, Gate
 from penstock.flow.work import UNITS_A_TURN
 from penstock.management.alarm_checks import SLICE, AlarmThresholds, GateOf
@@ -399,3 +400,21 @@ def test_alarm_of_a_certificate_hurts_at_its_end(scene: Watched) -> None:
     (row,) = scene.raised()
     assert (row["noun"], row["name"], row["left"], row["unit"]) == ("certificate", "0.pem", 9 * DAY_S, "s")
     assert row["hurts_in_s"] == 9 * DAY_S
+
+
+def test_bridge_that_is_away_or_refused_for_a_minute_raises_an_alarm(scene: Watched) -> None:
+    parameters, bridges = scene.driver.broker.table.parameters, scene.driver.bridges
+    for name in ("old", "new"):
+        parameters.put(Parameter("shovel", "/", name, {"src-uri": "amqp://u:secret@host/"}, "guest"))
+    scene.at(100.0)
+    wall = scene.driver.broker.wall_offset
+    for name, state in (("old", "refused"), ("new", "held")):
+        row = {"state": state, "reason": "queue q refuses: too large", "since": wall + 100.0}
+        bridges.report(f"shovel:/:{name}", row, 100.0)
+    assert scene.kinds(159.0) == []
+    (row,) = scene.raised(161.0)
+    assert (row["kind"], row["vhost"], row["subject"]) == ("bridge", "/", "shovel old")
+    assert row["text"] == "shovel old is refused: queue q refuses: too large"
+    assert row["action"] == "`penstock bridges show old` tells which end, and why"
+    parameters.drop("shovel", "/", "old")
+    assert "bridge" not in scene.kinds(500.0)

@@ -36,6 +36,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "queue.redrive": {"queue": "a"},
     "queue.redrive-preview": {"queue": "a"},
     "messages.delete": {"queue": "a", "key": "x"},
+    "federation.look": {"queue": "a"},
     "message.delayed": {"queue": "a"},
     "message.send-now": {"queue": "a", "id": "all"},
     "message.cancel": {"queue": "a", "id": "all"},

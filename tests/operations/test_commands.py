@@ -35,7 +35,7 @@ BY_HAND = {
 FOR_PROGRAMS = {
     *("cursor.plan", "cursor.range", "cursor.settle", "cursor.find", "cursor.queues", "lease.open", "lease.narrow"),
     *("query.progress", "publish.block", "producer.begin", "publish.withdraw"),
-    *("sink.begin", "sink.commit", "sink.abort", "sink.waiting"),
+    *("sink.begin", "sink.commit", "sink.abort", "sink.waiting", "federation.look"),
 }
 """Operations of clients' own work."""
 

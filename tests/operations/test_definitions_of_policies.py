@@ -16,7 +16,11 @@ from tests.support.driven_connection import make_driver
 
 POLICY = {"name": "p", "pattern": "^q", "definition": {"max-length": 5, "ha-mode": "all"}, "priority": 1}
 OPERATOR = {"component": "operator_policy", "name": "o", "value": {"pattern": "^q", "definition": {"max-length": 3}}}
-SHOVEL = {"component": "shovel", "name": "s", "value": {"src-uri": "amqp://u:secret@h"}}
+SHOVEL = {
+    "component": "shovel", "name": "s",
+    "value": {"src-uri": "amqp://u:secret@h", "src-queue": "q", "dest-uri": "amqp://"},
+}  # fmt: skip
+OTHER = {**SHOVEL["value"], "src-uri": "amqp://u:other-secret@h"}
 SETTINGS = {"scope": "queue", "pattern": "q.#", "settings": {"hold-deadline": 7}}
 ALL: dict[str, object] = {
     "policies": [POLICY], "parameters": [OPERATOR, SHOVEL], "settings": [SETTINGS],
@@ -44,7 +48,7 @@ def test_policies_of_a_file_are_created_changed_or_unchanged() -> None:
     more: dict[str, Any] = {
         "policies": [{**POLICY, "priority": 2, "definition": {"max-length": 6}}],
         "settings": [{**SETTINGS, "settings": {"hold-deadline": 8, "expires": 5000}}],
-        "parameters": [{**SHOVEL, "value": {"src-uri": "amqp://u:other-secret@h"}}],
+        "parameters": [{**SHOVEL, "value": OTHER}],
     }
     told = {each["kind"]: each for each in imported(driver, True, **more)["differences"]}
     assert [told[kind]["change"] for kind in ("policies", "settings", "parameters")] == ["changed"] * 3
@@ -68,7 +72,7 @@ def test_import_that_fails_puts_policies_parameters_and_settings_back() -> None:
     changed: dict[str, Any] = {
         "vhosts": [{"name": "new"}],
         "policies": [{**POLICY, "definition": {"max-length": 1}}, {**POLICY, "vhost": "new", "name": "n"}],
-        "parameters": [{**SHOVEL, "value": 1}, {**SHOVEL, "name": "t"}],
+        "parameters": [{**SHOVEL, "value": OTHER}, {**SHOVEL, "name": "t"}],
         "settings": [{**SETTINGS, "settings": {"hold-deadline": 9}}],
         "queues": [{"name": "q", "durable": True}],
     }

@@ -45,6 +45,7 @@ COLUMNS = {
     "operator-policies": ("pattern", "vhost"),
     "parameters": ("component", "name"),
     "global-parameters": ("name", "value"),
+    "bridges": ("source", "carried"),
 }
 """Columns by which each kind is sorted here: with equal values, and with none."""
 IDENTITY = (
@@ -110,6 +111,9 @@ def configure(web: Web) -> None:
         definition = {"pattern": f"^{number}", "definition": {"max-length": 9}}
         web.do("PUT", f"/operator-policies/{host}/o{9 - number}", definition, status=201)
         web.do("PUT", f"/parameters/some/{host}/p{9 - number}", {"value": number}, status=201)
+        for each in (9, 5):
+            shovel = {"src-uri": "amqp://host", "src-queue": f"q{each}", "dest-uri": "amqp://other", "dest-queue": "q"}
+            web.do("PUT", f"/parameters/shovel/{host}/s{each - number}", {"value": shovel}, status=201)
         web.do("PUT", f"/global-parameters/g{9 - number}", {"value": f"v{number}"}, status=201)
 
 

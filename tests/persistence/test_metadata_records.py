@@ -19,12 +19,14 @@ from penstock.access.password_hash import hash_password, rabbitmq_hash
 from penstock.access.permission import Permission, TopicPermission
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
+from penstock.core.settings.table import Parameter
 from penstock.core.vhost import VirtualHost
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, NotFound, StoreError
 from penstock.flow.work import finish
 from penstock.operations import vhosts
 from penstock.operations.definitions_import import import_steps
+from penstock.operations.parameters import put_parameter
 from penstock.persistence.metadata_records import (
     BINDING,
     BLOCK,
@@ -39,12 +41,14 @@ from penstock.persistence.metadata_records import (
     USER,
     VERSION,
     VHOST,
+    as_json,
     key_of,
     pack,
     table_as_json,
     unpack,
 )
 from penstock.settings.read import read_settings
+from penstock.store.records import MetadataRecord
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_table, encode_table, method_frame
 from tests.profiles import examples
@@ -171,7 +175,7 @@ def test_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: D
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
       "bindings": [{"source": "x", "vhost": "new", "destination": "q", "destination_type": "queue"},
         {"source": "x", "vhost": "new", "destination": "none", "destination_type": "queue"}],
-      "parameters": [{"component": "shovel", "name": "s", "vhost": "new", "value": {}}],
+      "parameters": [{"component": "plugin", "name": "s", "vhost": "new", "value": {}}],
       "global_parameters": [{"name": "cluster_name", "value": "c"}],
       "settings": [{"scope": "queue", "pattern": "a", "settings": {"max-length": 3}}],
       "policies": [{"name": "p", "vhost": "new", "pattern": "^a$", "definition": {"max-length": 3}}]}"""
@@ -251,7 +255,7 @@ def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerD
     text = """{"vhosts": [{"name": "new", "metadata": {"description": "d", "tags": ["t"]}}],
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
       "exchanges": [{"name": "q.x", "vhost": "new", "type": "topic", "durable": true}],
-      "parameters": [{"component": "shovel", "name": "s", "vhost": "new", "value": {"uri": ["a", null, 1.5]}},
+      "parameters": [{"component": "plugin", "name": "s", "vhost": "new", "value": {"uri": ["a", null, 1.5]}},
         {"component": "operator_policy", "name": "o", "vhost": "new",
          "value": {"pattern": ".*", "definition": {"expires": 99000}, "priority": 2, "apply-to": "queues"}}],
       "global_parameters": [{"name": "cluster_name", "value": "c"}],
@@ -268,11 +272,25 @@ def test_policies_parameters_and_attributes_of_a_vhost_come_back(driver: BrokerD
     }  # fmt: skip
     assert (int(queue.settings.length.messages), vhost.exchanges["q.x"].alternate) == (3, "lost")
     assert vhost.metadata == {"metadata": {"description": "d", "tags": ["t"]}}
-    parameter = again.broker.table.parameters.get("shovel", "new", "s")
+    parameter = again.broker.table.parameters.get("plugin", "new", "s")
     assert parameter.value == {"uri": ["a", None, 1.5]}
     assert [each.value for each in again.broker.table.parameters.global_ones()] == ["c"]
     vhosts.delete_vhost(driver, "new")
     assert kinds(store) == [PARAMETER]
+
+
+def test_bridge_is_stored_with_its_user_and_paused_without(driver: BrokerDriver, store: Declared) -> None:
+    put_parameter(driver, Parameter("shovel", "/", "runs", {"src-queue": "q"}, "anna"))
+    put_parameter(driver, Parameter("shovel", "/", "paused", {"src-queue": "q"}))
+    store.write()
+    fields = {"component": "shovel", "vhost": "/", "name": "old", "content": {"value": as_json({"src-queue": "q"})}}
+    old = MetadataRecord(PARAMETER, key_of("shovel", "/", "old"), pack(fields))
+    again, remarks = store.restored([*store.things(), old])
+    assert remarks == []
+    parameters = again.broker.table.parameters
+    assert {each.name: each.run_as for each in parameters.of()} == {"runs": "anna", "paused": "", "old": ""}
+    assert parameters.get("shovel", "/", "old").value == {"src-queue": "q"}
+    assert list(again.bridges.wanted()) == ["shovel:/:runs"]
 
 
 NAMES = st.sampled_from(["guest", "anna", "ot/to", "ä"])

@@ -25,13 +25,17 @@ LOCAL = {
     "SaslError",
     "TokenError",
     "BackEndError",
+    "RecordError",
+    "NotTaken",
+    "ClientRefused",
+    "StillPassing",
     "ClientError",
     "OutputError",
     "NoJavaError",
     "NoSparkError",
 }
-"""Errors that no client is told: at the start, of the command line, of our own client, and of a login, which is refused
-with AccessRefused."""
+"""Errors that no client is told: at the start, of the command line, of our own client, between processes of a broker,
+and of a login, which is refused with AccessRefused."""
 CONDITIONS = {
     "amqp": {
         *("internal-error", "not-found", "unauthorized-access", "decode-error", "resource-limit-exceeded"),

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from penstock import Broker
+from penstock.core.settings.table import Parameter
 from penstock.settings.config import Settings
 from tests.support.http_client import Web
 from tests.support.metric_tables import all_families
@@ -64,6 +65,7 @@ async def test_metrics_of_rules_and_dashboard_are_in_a_scrape(tmp_path: Path) ->
     settings = Settings(metrics_listen="127.0.0.1:0")
     async with Broker(listen="127.0.0.1:0", data=tmp_path, settings=settings) as broker:
         broker.driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+        broker.driver.broker.table.parameters.put(Parameter("shovel", "/", "s", {}))
         web = Web("http://{}:{}".format(*broker.metrics_addresses[0]))
         pages = [await asyncio.to_thread(web.fetch, path, login=False) for path in ("/metrics", "/metrics/per-object")]
     found = set().union(*(families_of(page.text) for page in pages))

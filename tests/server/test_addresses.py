@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import StartError
-from penstock.server.addresses import http_address, parse_address, url_of
+from penstock.server.addresses import http_address, parse_address, shown, url_of
 from penstock.settings.config import Settings
 
 
@@ -17,6 +17,9 @@ from penstock.settings.config import Settings
         ("auto", ["127.0.0.1:0"], None),
         ("auto", ["127.0.0.1:5672", "127.0.0.1:0"], None),
         ("auto", [], None),
+        ("auto", ["unix:/run/amqp.sock"], None),
+        ("auto", ["unix:/run/amqp.sock", "127.0.0.1:5672"], ("127.0.0.1", 15672, True)),
+        ("unix:/run/http.sock", ["127.0.0.1:5672"], ("unix:/run/http.sock", 0, False)),
         ("127.0.0.1:0", ["127.0.0.1:0"], ("127.0.0.1", 0, False)),
         ("off", ["127.0.0.1:5672"], None),
         (None, ["127.0.0.1:5672"], None),
@@ -55,3 +58,16 @@ def test_url_is_that_of_the_first_listener_without_tls(
 def test_url_without_listeners_says_why() -> None:
     with pytest.raises(StartError, match="it was not started"):
         url_of("amqp", [], [], "it was not started")
+
+
+@pytest.mark.parametrize("text", ["unix:", "unix:amqp.sock", "unix:/" + "long" * 27])
+def test_unix_address_without_an_absolute_path_or_too_long_names_the_rule(text: str) -> None:
+    with pytest.raises(StartError, match=r"^--listen unix:.* is not unix: with an absolute path of at most 107 bytes"):
+        parse_address(text)
+
+
+def test_url_of_a_unix_socket_has_the_encoded_path() -> None:
+    address = parse_address("unix:/run/amqp.sock")
+    assert url_of("amqp", [address], [], "") == "amqp://%2Frun%2Famqp.sock"
+    assert shown(*address) == "unix:/run/amqp.sock"
+    assert shown("::1", 5672) == "[::1]:5672"

@@ -31,8 +31,21 @@ anna = {{ password = "{ADMIN}", tags = ["administrator"] }}
 DEFINITIONS = f"""
 {{"users": [{{"name": "bob", "password": "{IMPORTED}", "tags": ""}}],
  "parameters": [{{"component": "shovel", "vhost": "/", "name": "s",
-   "value": {{"src-uri": "amqp://carl:{URL}@elsewhere", "dest-uri": "amqp://"}}}}]}}
+   "value": {{"src-uri": "amqp://carl:{URL}@elsewhere", "src-queue": "q", "dest-uri": "amqp://"}}}}]}}
 """
+BRIDGES: dict[str, dict[str, object]] = {
+    "shovel": {"src-uri": "amqp://", "src-queue": "a", "dest-uri": f"amqp://carl:{URL}@127.0.0.1:1", "dest-queue": "b"},
+    "bridge": {"source": "amqp://?queue=a", "target": f"amqp://carl:{URL}@127.0.0.1:1?password={URL}"},
+    "federation-upstream": {"uri": [f"amqp://carl:{URL}@127.0.0.1:1"], "queue": "far"},
+}
+"""Values of parameters of bridges, whose other end is not there."""
+MALFORMED = (
+    *(f"amqp://carl:{URL}@127.0.0.1:port", f"http://carl:{URL}@127.0.0.1", f"carl:{URL}@127.0.0.1"),
+    *(f"amqp://carl:{URL}@other@127.0.0.1", f"amqp://carl:12/{URL}@127.0.0.1", f"amqp://carl:1#{URL}@127.0.0.1"),
+    *(f"amqp://carl:{URL}@", f"amqp://carl:{URL}@[::1", f"amqp://carl: {URL}@127.0.0.1", f"amqp://carl:1?{URL}@h"),
+)
+POLICYMAKER = "a password that is no secret here"
+"""Password of user polly, who sees bridges without secrets."""
 
 
 def forms(secret: str) -> list[bytes]:
@@ -95,6 +108,49 @@ def use_http(broker: BrokerProcess, admin: Web) -> None:
     admin.ask("PUT", "/parameters/shovel/%2F/s", {"value": {"src-uri": f"amqp://carl:{URL}@elsewhere"}})
 
 
+def use_bridges(broker: BrokerProcess, admin: Web) -> bytes:
+    """Set bridges rightly and wrongly, change them, and look at them; return what their policymaker is told."""
+    admin.ask("PUT", "/users/polly", {"password": POLICYMAKER, "tags": "policymaker,monitoring"})
+    admin.ask("PUT", "/permissions/%2F/polly", {"configure": ".*", "write": ".*", "read": ".*"})
+    polly = Web(broker.http, "polly", POLICYMAKER)
+    told = []
+    for component, value in BRIDGES.items():
+        path, name = (
+            f"/parameters/{component}/%2F/one",
+            next(key for key in value if key in ("uri", "target", "dest-uri")),
+        )
+        assert admin.ask("PUT", path, {"value": value}).status == 201
+        for bad in MALFORMED:
+            for where in (admin, polly):
+                answer = where.ask("PUT", path, {"value": {**value, name: bad}})
+                assert answer.status == 400, bad
+                told.append(answer.body)
+        told.append(admin.ask("PUT", path, {"value": {**value, "hat": value}}).body)
+        told.append(admin.ask("PUT", path, {"value": value[name]}).body)
+        for verb in ("pause", "resume", "restart"):
+            answer = polly.ask("POST", f"/penstock/bridges/%2F/one/{verb}?component={component}")
+            assert answer.status == 200
+            told.append(answer.body)
+        told.append(polly.ask("GET", f"/penstock/bridges/%2F/one?component={component}").body)
+        told.append(polly.ask("GET", path).body)
+    policy = {"pattern": "^a$", "definition": {"federation-upstream": "one"}}
+    admin.ask("PUT", "/queues/%2F/a", {"durable": True})
+    admin.ask("PUT", "/policies/%2F/p", policy)
+    entry = {"component": "bridge", "vhost": "/", "name": "two", "value": {"source": MALFORMED[0], "target": URL}}
+    told.append(admin.ask("POST", "/definitions", {"parameters": [entry]}).body)
+    told.append(admin.ask("PUT", "/penstock/bridges/%2F/three", {"source": "a", "target": MALFORMED[1]}).body)
+    told += [
+        polly.ask("GET", path).body
+        for path in (
+            *("/parameters", "/parameters/shovel", "/penstock/bridges", "/shovels", "/shovels/vhost/%2F/one"),
+            *("/federation-links", "/federation-links/state/down", "/penstock/why?queue=a", "/penstock/why"),
+            *("/penstock/find?q=one", "/policies", "/overview"),
+        )
+    ]
+    told.append(admin.ask("DELETE", "/shovels/vhost/%2F/one").body)
+    return b"\n".join(told)
+
+
 def run(words: list[str], url: str) -> tuple[int, bytes]:
     """Run a command with the URL in the environment; return its exit code and what it prints."""
     done = subprocess.run(
@@ -143,8 +199,8 @@ def test_secrets_are_in_no_log_answer_file_command_line_or_dump(tmp_path: Path) 
         half_logged_in(slow)
         use_amqp(broker)
         use_http(broker, admin)
-        said = use_commands(broker, tmp_path)
-        paths = ("/overview", "/users", "/connections", "/nodes", "/definitions")
+        said = use_commands(broker, tmp_path) + use_bridges(broker, admin)
+        paths = ("/overview", "/users", "/connections", "/nodes", "/definitions", "/penstock/bridges", "/shovels")
         shown = b"".join(admin.ask("GET", path).body for path in paths)
         assert exposed(said) == []
         assert exposed(shown.replace(URL.encode(), b"")) == [], "an export has parameters as they are"

@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
+from penstock.access.permission import Permission
+from penstock.client.aio import Connection
+from penstock.client.errors import ClientError, ConnectError
+from penstock.client.options import Options
 from penstock.errors import StartError
 from penstock.server.shard import Allowance, Shard
 from penstock.settings.config import Settings
@@ -74,6 +78,57 @@ async def test_shard_serves_sockets_that_another_process_could_have_accepted(sha
         assert await client == 1
     (queue,) = shard.driver.broker.vhosts["/"].queues.values()
     assert queue.messages == 1
+
+
+def internal_options(shard: Shard, user: str, protocol: str, vhost: str = "/") -> Options:
+    """Return the options of a client that logs in over a socket pair, which the shard takes as one of this user."""
+
+    async def dial() -> socket.socket:
+        ours, theirs = socket.socketpair()
+        for each in (ours, theirs):
+            each.setblocking(False)
+        await shard.take_internal(ours, user, "worker:1")
+        return theirs
+
+    wanted = {"protocol": protocol, "mechanism": "EXTERNAL", "virtual_host": vhost, "name": "the bridge"}
+    options = Options("amqp://", {**wanted, "reconnect_delay": 0.01, "user": user})
+    options.dial = dial
+    return options
+
+
+@pytest.mark.parametrize("protocol", ["amqp091", "amqp10"])
+async def test_internal_peer_logs_in_without_a_password_as_its_user(shard: Shard, protocol: str) -> None:
+    shard.driver.connection_limits.change(sasl_mechanisms=["PLAIN"])
+    shard.driver.broker.access.put_user("ada", None, [])
+    with pytest.raises(ConnectError, match=r"ada|access"):
+        await Connection(internal_options(shard, "ada", protocol))
+    shard.driver.broker.access.set_permission("ada", "/", Permission("", "", ""))
+    async with Connection(internal_options(shard, "ada", protocol)) as connection:
+        (taken,) = shard.driver.connections.values()
+        assert (taken.user, taken.peer.mechanism, taken.peer.given_name) == ("ada", "EXTERNAL", "the bridge")
+        assert taken.peer.ends() == "worker:1 -> broker:0"
+        assert taken.peer.is_protected()
+        with pytest.raises(ClientError, match="orders"):
+            await connection.declare_queue("orders")
+
+
+@pytest.mark.parametrize("protocol", ["amqp091", "amqp10"])
+async def test_internal_peer_of_a_user_who_is_gone_is_refused(shard: Shard, protocol: str) -> None:
+    with pytest.raises(ConnectError, match=r"credentials of nobody|refuses nobody"):
+        await Connection(internal_options(shard, "nobody", protocol))
+    assert not any(each.logged_in for each in shard.driver.connections.values())
+
+
+async def test_internal_client_dials_again_after_a_loss(shard: Shard) -> None:
+    async with Connection(internal_options(shard, "guest", "amqp10")) as connection:
+        await connection.declare_queue("orders")
+        (transport,) = shard.event_loop.transports.values()
+        transport.abort()
+        async with connection.receiver("orders") as receiver:
+            await connection.publisher("orders").send(b"1 book")
+            delivery = await receiver.receive(60)
+        assert delivery is not None
+        assert delivery.body == b"1 book"
 
 
 async def test_socket_whose_peer_is_gone_leaves_no_connection(shard: Shard) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from penstock.core.queue.types import read_features
+from penstock.core.settings.federated import INTERNAL_PURPOSE
 from penstock.core.settings.policies import ALTERNATE
 from penstock.core.settings.policy_reader import read_policy
 from penstock.errors import PreconditionFailed
@@ -163,7 +164,7 @@ def fate(read: Callable[[dict[str, object]], tuple[bool, list[str]]], name: str)
 
 
 def of_queue(arguments: dict[str, object]) -> tuple[bool, list[str]]:
-    effect = bool(read_arguments("q", arguments)) or not FEATURES.isdisjoint(arguments)
+    effect = bool(read_arguments("q", arguments)) or not {*FEATURES, INTERNAL_PURPOSE}.isdisjoint(arguments)
     if not OF_STREAMS.keys().isdisjoint(arguments):
         arguments = {**arguments, "x-queue-type": "stream"}
     read_features("q", arguments)
@@ -177,12 +178,13 @@ def of_consumer(arguments: dict[str, object]) -> tuple[bool, list[str]]:
 
 def of_exchange(arguments: dict[str, object]) -> tuple[bool, list[str]]:
     check_exchange_arguments("e", arguments)
-    return ALTERNATE in arguments, in_exchange(arguments)
+    return ALTERNATE in arguments or INTERNAL_PURPOSE in arguments, in_exchange(arguments)
 
 
 def of_policy(definition: dict[str, object]) -> tuple[bool, list[str]]:
     policy = read_policy("/", "p", {"pattern": "", "definition": definition}, False)
-    return bool(policy.values) or policy.alternate is not None, policy.idle
+    has_effect = policy.alternate is not None or policy.upstreams is not None
+    return bool(policy.values) or has_effect, policy.idle
 
 
 READERS: Final = {"queue": of_queue, "consumer": of_consumer, "exchange": of_exchange, "policy": of_policy}

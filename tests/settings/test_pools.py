@@ -50,7 +50,7 @@ def test_rows_name_their_shares_or_the_reason_for_none() -> None:
 
 
 BROKER = ("access", "content", "core", "describe", "driver", "flow", "management", "operations", "persistence")
-BROKER_TOO = ("connections", "protocols", "ranges", "server", "settings", "store", "wire")
+BROKER_TOO = ("cluster", "connections", "protocols", "ranges", "server", "settings", "store", "wire")
 NAMES = ("_MAX", "_MOST")
 """Ends of the names of constants that are bounds."""
 

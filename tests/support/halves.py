@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from penstock.access.password_hash import file_password
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER
@@ -42,6 +43,12 @@ GATED = {"capacity-messages": 20, "stop-messages": 3, "resume-messages": 1}
 SAMPLED_FROM = 120.0
 ENDS_AT = 135.0
 """Seconds of the first and last samples, after all that happens."""
+
+
+def shovel(host: str, number: int) -> dict[str, object]:
+    """Return a shovel of a virtual host."""
+    here = f"amqp:///{quote(host, safe='')}"
+    return {"src-uri": here, "src-queue": f"q{number}", "dest-uri": "amqp://u:p@elsewhere", "dest-queue": "q"}
 
 
 class Scene:
@@ -145,7 +152,13 @@ class Scene:
         )
         path = "PUT /parameters/{component}/{vhost}/{name}"
         for name in ("p2", "p1"):
-            self.ask(path, host, component="shovel", vhost=host, name=name, value={"at": number})
+            self.ask(path, host, component="shovel", vhost=host, name=name, value=shovel(host, number))
+        far = {"uri": "amqp://u:p@far"}
+        self.ask(path, host, component="federation-upstream", vhost=host, name="up", value=far)
+        federated = {"federation-upstream": "up"}
+        self.ask("policy.set", host, name="federated", pattern=f"^(dead|x{9 - number})$", definition=federated)
+        if number:
+            self.ask("bridge.pause", host, name="up")
         self.ask("block", host, queue="q2", reason=f"reason {number}")
 
     def _client(self, number: int, host: str, user: str = "guest", is_new: bool = False) -> Any:

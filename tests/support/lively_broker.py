@@ -56,6 +56,11 @@ def prepare(web: Web) -> None:
     change(web, "POST", "/penstock/block", {"queue": "held.by.operator", "reason": "the warehouse moves until 18:00"})
     settings = {"scope": "queue", "pattern": "unread", "settings": {"hold-deadline": 30}}
     change(web, "PUT", "/penstock/settings?vhost=%2F", settings)
+    away = {"src-uri": "amqp://u:p@127.0.0.1:1", "src-queue": "in", "dest-uri": "amqp://", "dest-queue": "orders.dead"}
+    change(web, "PUT", "/parameters/shovel/%2F/from-old-site", {"value": away})
+    moving = {"source": "amqp://?queue=search.index", "target": "amqp:///tenants?queue=jobs"}
+    change(web, "PUT", "/penstock/bridges/%2F/to-tenants", moving)
+    change(web, "POST", "/penstock/bridges/%2F/to-tenants/pause", {})
     for name, messages in (("unread", 3), ("search.index", 7), ("log", 4)):
         for _ in range(messages):
             web.publish(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from penstock.describe import node
+from penstock.describe.bridges import BRIDGE, LINKS, SHOVELS, STATES
 from penstock.describe.exposition import Family
 from penstock.describe.metrics import CHANNEL_FAMILIES, OMITTED
 from penstock.describe.node import GATE_KINDS, NODE, SHARED_GATES
@@ -37,6 +38,10 @@ def node_level() -> list[Family]:
         *REPLY_QUEUES.families,
         *POOL_FIGURES.families,
         *HOLDER_FIGURES.families,
+        *SHOVELS.families,
+        *LINKS.families,
+        *STATES.families,
+        *BRIDGE.families,
     ]
 
 
@@ -72,6 +77,12 @@ def _labels(family: Family) -> str:
         return "pool"
     if family in HOLDER_FIGURES.families:
         return "pool, user, vhost"
+    if family in (*SHOVELS.families, *LINKS.families):
+        return "status"
+    if family in STATES.families:
+        return "component, state"
+    if family in BRIDGE.families:
+        return "vhost, bridge, component"
     if family in SHARED_GATES.families:
         return "kind, vhost, gate"
     return LABELS.get(family.name, "")

@@ -11,6 +11,7 @@ from bench import page as bench_page
 from tests.support import (
     access_tables,
     alarm_table,
+    bridge_key_tables,
     checklist_tables,
     client_option_table,
     command_tables,
@@ -28,8 +29,17 @@ from tests.support import (
 )
 
 MAKERS = (
-    *(access_tables, alarm_table, checklist_tables, client_option_table, command_tables, conversion_table, error_table),
-    *(http_reference, log_id_table, metric_tables, pool_tables, record_tables, seed_tables),
+    *(access_tables, alarm_table, bridge_key_tables, checklist_tables, client_option_table, command_tables),
+    *(
+        conversion_table,
+        error_table,
+        http_reference,
+        log_id_table,
+        metric_tables,
+        pool_tables,
+        record_tables,
+        seed_tables,
+    ),
     *(settings_tables, spark_option_tables, state_diagrams, bench_page),
 )
 """Modules whose `tables` returns tables by name."""

@@ -53,8 +53,13 @@ class ServedRules(Rules):
         self._user = user
         self._vhosts = dict.fromkeys(vhosts)
         self._tags = list(tags)
-        self._permission = permission
+        self.permission = permission
+        """Permission in each of the virtual hosts."""
         self._expressions = expressions
+
+    def vhosts(self) -> list[str]:
+        """Return the virtual hosts that the user may open."""
+        return list(self._vhosts)
 
     @override
     def enters(self, vhost: str) -> bool:
@@ -64,7 +69,7 @@ class ServedRules(Rules):
     def permits(self, kind: str, vhost: str, name: str) -> bool:
         if vhost not in self._vhosts:
             return False
-        return self._expressions.matches(expanded(self._permission.expression(kind), self._user, vhost), name)
+        return self._expressions.matches(expanded(self.permission.expression(kind), self._user, vhost), name)
 
     @override
     def permits_topic(self, kind: str, vhost: str, exchange: str, routing_key: str) -> bool:

@@ -35,6 +35,12 @@ SCOPES_MOST: Final = 1_000
 PATTERN_OCTETS: Final = 1_024
 """Longest scope, in characters; a longer scope grants nothing."""
 TAG: Final = "tag:"
+WILDCARD: Final = "*"
+"""Any number of characters in a pattern."""
+RESERVED: Final = "%*/+"
+"""Characters that a pattern has in percent-encoding only; the percent sign is the first to be encoded."""
+NO_TEXT: Final = "%FF"
+"""Text of a pattern that is no UTF-8, and matches nothing."""
 TOKEN_OCTETS: Final = 16_384
 """Longest token, in bytes."""
 SHOWN_LETTERS: Final = 60
@@ -52,7 +58,7 @@ class Pattern:
     """Pattern with asterisks, matched in linear time: its parts are searched from left to right."""
 
     def __init__(self, text: str) -> None:
-        parts = [_decoded(part) for part in text.split("*")]
+        parts = [_decoded(part) for part in text.split(WILDCARD)]
         self._parts: list[str] = [part for part in parts if part is not None]
         self._valid: bool = len(self._parts) == len(parts)
 
@@ -71,6 +77,10 @@ class Pattern:
             pos += len(part)
         return len(name) - pos >= len(parts[-1]) and name.endswith(parts[-1])
 
+    def text(self) -> str:
+        """Return a text of the same pattern, which is not longer than its first."""
+        return WILDCARD.join([_encoded(part) for part in self._parts]) if self._valid else NO_TEXT
+
 
 class Scope:
     """Scope that grants access."""
@@ -85,6 +95,11 @@ class Scope:
     def grants(self, kind: str, vhost: str, name: str) -> bool:
         """Return whether the scope grants a kind of access to a queue or exchange."""
         return self.kind == kind and self.vhost.matches(vhost) and self.name.matches(name)
+
+    def text(self) -> str:
+        """Return the scope as a token has it, without its prefix."""
+        parts = [self.vhost, self.name] if self.routing_key is None else [self.vhost, self.name, self.routing_key]
+        return f"{self.kind}:{'/'.join([part.text() for part in parts])}"
 
 
 class TokenRules(Rules):
@@ -101,6 +116,10 @@ class TokenRules(Rules):
         self._scopes = other._scopes
         self._tags = other._tags
         self.epoch.count += 1
+
+    def scopes(self) -> list[str]:
+        """Return scopes that make the same rules."""
+        return [TAG + tag for tag in self._tags] + [scope.text() for scope in self._scopes]
 
     def _read(self, scopes: Sequence[str]) -> None:
         for text in scopes[:SCOPES_MOST]:
@@ -156,6 +175,13 @@ def _decoded(text: str) -> str | None:
         return unquote_plus(text, errors="strict")
     except UnicodeDecodeError:
         return None
+
+
+def _encoded(text: str) -> str:
+    """Return a text as a part of a pattern."""
+    for character in RESERVED:
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
 
 
 class TokenError(PenstockError):

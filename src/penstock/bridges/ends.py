@@ -36,9 +36,17 @@ class End:
         return f"exchange {self.exchange}" + ("" if self.key is None else f" with key {self.key}")
 
     @property
+    def is_here(self) -> bool:
+        """Return whether the broker is the one whose worker runs the bridge: the URL has no host."""
+        return not urlsplit(self.url).hostname
+
+    @property
     def broker(self) -> str:
         """Return host, port and virtual host, without a user and a password."""
         parts = urlsplit(self.url)
+        if self.is_here:
+            vhost = unquote(parts.path[1:]) or "/"
+            return "this broker" if vhost == "/" else f"vhost {vhost} of this broker"
         host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or ""
         port = f":{parts.port}" if parts.port else ""
         return f"{parts.scheme}://{host}{port}{parts.path or '/'}"
@@ -56,17 +64,20 @@ class End:
         return parts.hostname or "", port, unquote(parts.path[1:]) or "/"
 
 
-def source_of(url: str) -> End:
-    """Return the end from which messages are taken. Raises `ConfigError` unless the URL names a queue."""
-    end = end_of(url, "source")
+def source_of(url: str, here: bool = False) -> End:
+    """Return the end from which messages are taken. Raises `ConfigError` unless the URL names a queue.
+
+    `here`: a URL without a host is this broker.
+    """
+    end = end_of(url, "source", here)
     if not end.queue:
         raise ConfigError("the source names no queue: add ?queue=NAME to its URL")
     return end
 
 
-def target_of(url: str, source: End) -> End:
+def target_of(url: str, source: End, here: bool = False) -> End:
     """Return the end to which messages go: without a name, the queue of the source's name. Raises `ConfigError`."""
-    end = end_of(url, "target")
+    end = end_of(url, "target", here)
     if not end.queue and not end.exchange and end.key is None:
         end = End(end.url, source.queue, "", None)
     if not end.queue and not end.exchange:
@@ -76,12 +87,12 @@ def target_of(url: str, source: End) -> End:
     return end
 
 
-def end_of(url: str, noun: str) -> End:
+def end_of(url: str, noun: str, here: bool = False) -> End:
     """Return the end that a URL names. Raises `ConfigError` that does not quote the URL."""
     try:
         parts = urlsplit(url)
         given = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
-        named = parts.port is not None or bool(parts.hostname)
+        named = parts.port is not None or bool(parts.hostname) or (here and not parts.netloc)
     except ValueError:
         raise ConfigError(f"the {noun} is no URL; an example is amqp://user:password@host/?queue=orders") from None
     if parts.scheme not in ("amqp", "amqps") or not named:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
+
+from penstock.client.engine.relay import Relay
 
 MOVING: Final = "moving"
 IDLE: Final = "idle"
 HELD: Final = "held"
 REFUSED: Final = "refused"
 AWAY: Final = "away"
-REASONS_MOST: Final = 10
-"""Most different reasons of refusals that are kept."""
+STARTING: Final = "starting"
+ENDED: Final = "ended"
+"""States of a bridge of a broker before its first connection, and after its last message."""
 
 
 @dataclass
@@ -36,24 +40,30 @@ class State:
     """Time of the last confirmed message; 0 before the first."""
     reasons: list[str] = field(default_factory=list)
     """Different reasons of refusals, the first ones."""
+    before: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Messages, bytes, messages delivered before and refusals, as they were at the last `begin`."""
+    on_change: Callable[[], None] | None = None
+    """Function that is called when the state is another one."""
 
     def change(self, name: str, reason: str, now: float) -> None:
         """Enter a state; the time of its begin stays while its name does."""
-        if name != self.name:
+        is_other = name != self.name
+        if is_other:
             self.since = now
         self.name, self.reason = name, reason
+        if is_other and self.on_change is not None:
+            self.on_change()
 
-    def confirmed(self, size: int, now: float) -> None:
-        """Count a message that the target has confirmed."""
-        self.carried += 1
-        self.bytes += size
-        self.last = now
+    def begin(self) -> None:
+        """Keep the counts so far: another relay begins."""
+        self.before = self.carried, self.bytes, self.again, self.refused
 
-    def refuse(self, reason: str) -> None:
-        """Count a message that the target has refused."""
-        self.refused += 1
-        if reason not in self.reasons and len(self.reasons) < REASONS_MOST:
-            self.reasons.append(reason)
+    def count(self, relay: Relay) -> None:
+        """Add the counts of a relay to those before `begin`."""
+        carried, octets, again, refused = self.before
+        self.carried, self.bytes = carried + relay.confirmed, octets + relay.bytes
+        self.again, self.refused = again + relay.again, refused + relay.refused_count
+        self.reasons, self.last = relay.reasons, relay.confirmed_at or self.last
 
     def sentence(self, now: float) -> str:
         """Return the state in words, with its reason and its age."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
-from penstock.cli.common import INTERRUPTED, options_of, print_result
+from penstock.cli.common import INTERRUPTED, given_options, print_result
 from penstock.cli.parameters import Json, command, option
 from penstock.cli.progress import Progress
 from penstock.errors import ConfigError, PenstockError
@@ -106,7 +106,7 @@ def _carrier(source: str, target: str, terms: Terms, exactly_once: bool, name: s
 
 def _options(url: str, **fields: object) -> Options:
     """Return the options of one end, whose connection is tried again when it is lost."""
-    return options_of(url, product=PRODUCT, reconnect=True, **fields)
+    return given_options(url, product=PRODUCT, reconnect=True, **fields)
 
 
 def _sentence(carrier: Carrying, ended: str) -> str:

@@ -86,7 +86,6 @@ PLACES: Final[dict[str, str]] = {
 OMITTED_VERBS: Final = {"alarms": "list", "logs": "where"}
 """Nouns whose name alone is a command, with its verb."""
 GROUPS: Final = {
-    "bridges": "Carry messages between brokers.",
     "store": "Back up, check and repair the store of a broker.",
     "tls": "Make certificates for development, and reload the certificates of a running broker.",
     "definitions": "Export definitions, check and import them: queues, exchanges, bindings, policies, users.",
@@ -99,7 +98,6 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "See what happens": ("status", "health", "ping", "top", "why", "report"),
     "": (),
     "Definitions, logs and plans": ("definitions", "flow", "logs"),
-    "Between brokers": ("bridges",),
     "Measure": ("bench",),
     "Command line": ("help", "version", "completion", "man"),
 }

@@ -33,7 +33,8 @@ SWITCH_S = 0.0005
 
 # fmt: off
 OPTIONS: Final = {
-    "listen": ("HOST:PORT", "Accept connections at this address; may be repeated; port 0 picks a free port."),
+    "listen": ("HOST:PORT", "Accept connections at this address, or at unix:PATH; may be repeated; port 0 picks a "
+               "free port."),
     "listen-tls": ("HOST:PORT", "Accept connections with TLS at this address, usually with port 5671; needs [tls] in "
                                 "the settings file."),
     "http": ("HOST:PORT", "Serve the console and the HTTP API at this address; default: 127.0.0.1:15672 if it is free; "
@@ -198,11 +199,13 @@ def _reload(broker: Server, manager: ServiceManager) -> None:
 
 def _tell_ready(broker: Server) -> None:
     """Print the line with the addresses and the location of durable data."""
+    from penstock.server.addresses import listener_url
+
     listeners = [("amqp", *address) for address in broker.addresses]
     listeners += [("amqps", *address) for address in broker.tls_addresses]
     listeners += [("http", *address) for address in broker.http_addresses]
     listeners += [("https", *address) for address in broker.https_addresses]
-    urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
+    urls = [listener_url(*listener) for listener in listeners]
     stored = (
         f"(durable data in {broker.storage_location})"
         if broker.storage_location

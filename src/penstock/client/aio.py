@@ -337,7 +337,16 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         name = address.host if self.options.tls is not None else None
         try:
             async with asyncio.timeout(timeout):
-                await loop.create_connection(lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name)
+                if self.options.dial is not None:
+                    await loop.create_connection(lambda: _Wire(self), sock=await self.options.dial())
+                elif address.is_path():
+                    await loop.create_unix_connection(
+                        lambda: _Wire(self), address.host, ssl=self.options.tls, server_hostname=name
+                    )
+                else:
+                    await loop.create_connection(
+                        lambda: _Wire(self), *address, ssl=self.options.tls, server_hostname=name
+                    )
                 await self.run(engine.until(engine.opened, NEVER))
                 calls.renew_later(engine, self.options)
         except (OSError, TimeoutError) as error:

@@ -332,10 +332,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         engine.terms = calls.login_terms(self.options, address, 0.0)
         try:
             deadline = self._clock() + timeout
-            host = address.host.encode() if address.host.isascii() else address.host  # Bytes need no codec for IDNA.
-            sock = socket.create_connection((host, address.port), timeout)  # type: ignore[arg-type]  # It takes them.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(sock)  # Instead of heartbeats.
+            sock = _connected(address, timeout)
             if self.options.tls is not None:
                 sock = self.options.tls.wrap_socket(sock, server_hostname=address.host)
             sock.setblocking(False)
@@ -642,6 +639,24 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         finally:
             self._batches -= 1
             self.push()
+
+
+def _connected(address: Address, timeout: float) -> socket.socket:
+    """Return a socket to a host, or at a path. Raises OSError."""
+    if address.is_path():
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(timeout)
+            sock.connect(address.host)
+        except OSError:
+            sock.close()
+            raise
+        return sock
+    host = address.host.encode() if address.host.isascii() else address.host  # Bytes need no codec for IDNA.
+    sock = socket.create_connection((host, address.port), timeout)  # type: ignore[arg-type]  # It takes them.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    _keep_alive(sock)  # Instead of heartbeats.
+    return sock
 
 
 def _keep_alive(sock: socket.socket) -> None:

@@ -227,6 +227,8 @@ def explain(address: Address, error: BaseException, timeout: float) -> ConnectEr
         return WrongServer(host, port, f"the name cannot be resolved ({error.strerror}); correct the host")
     if isinstance(error, TimeoutError):
         return ConnectError(host, port, f"no answer within {timeout:g} s; check host, port and firewall")
+    if address.is_path() and isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return ConnectError(host, port, "nothing listens there; start the broker or correct the path")
     if isinstance(error, ConnectionRefusedError):
         return ConnectError(host, port, "nothing listens there; start the broker or correct the port")
     verify_message = getattr(error, "verify_message", None)

@@ -53,7 +53,8 @@ class ConnectError(ClientError):
         self.text = text
 
     def __str__(self) -> str:
-        return f"cannot connect to {self.host}:{self.port}: {self.text}"
+        where = f"unix:{self.host}" if self.host.startswith("/") else f"{self.host}:{self.port}"
+        return f"cannot connect to {where}: {self.text}"
 
 
 class LoginRefused(ConnectError):

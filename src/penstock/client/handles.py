@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 from penstock.client import calls
 from penstock.client.engine.connection import ENDED, Engine
 from penstock.client.engine.events import Event
-from penstock.client.engine.messages import Message
+from penstock.client.engine.messages import Forwarded, Message
 from penstock.client.engine.outcomes import Blocked, Receipt
 from penstock.client.engine.publisher import PublisherCore
 from penstock.client.engine.receiver import Delivery
@@ -23,6 +23,7 @@ from penstock.settings.kind import Choices
 if TYPE_CHECKING:
     from penstock.client.counters import ConnectionCounters, PublisherCounters, ReceiverCounters
     from penstock.client.engine.receiver import ReceiverCore
+    from penstock.client.engine.relay import Relay
     from penstock.client.engine.transaction import TransactionCore
     from penstock.client.option_types import PublisherOptions, ReceiverOptions
 
@@ -322,6 +323,18 @@ class ReceiverShell(Shell):
 
     def __repr__(self) -> str:
         return f"<Receiver of {self._queue!r}>"
+
+
+def relay_of(
+    receiver: ReceiverShell,
+    publisher: PublisherShell,
+    keeps_key: bool,
+    prepare: Callable[[Delivery, Forwarded], bool] | None = None,
+) -> Relay:
+    """Return the relay of a bridge; the connections of the two drive its waits."""
+    from penstock.client.engine.relay import Relay  # Most programs pass nothing on.
+
+    return Relay(receiver._core(), publisher._core, keeps_key, prepare)
 
 
 def check_on_error(on_error: str) -> None:

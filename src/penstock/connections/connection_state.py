@@ -72,6 +72,7 @@ CONNECTION_STATES: Final = StateTable(
     {
         ConnectionState.HEADER: {
             ConnectionState.START: "protocol chosen",
+            ConnectionState.OPEN: "logged in by another process",
             ConnectionState.CLOSED: "unknown protocol, end of input, or the broker stops",
             ConnectionState.GONE: _SOCKET_CLOSED,
         },

@@ -30,6 +30,25 @@ HOLD_DEADLINE: Final = "penstock:hold-deadline"
 """Property of the broker that announces the default hold deadline to clients, in milliseconds; 0 for none."""
 
 
+class Agreement:
+    """Limits and capabilities that both sides of a connection have agreed on; 0 and none in AMQP 1.0."""
+
+    def __init__(
+        self,
+        frame_max: int = 0,
+        channel_max: int = 0,
+        heartbeat_s: int = 0,
+        capabilities: dict[str, bool] | None = None,
+    ) -> None:
+        self.frame_max = frame_max
+        """Largest frame in bytes."""
+        self.channel_max = channel_max
+        self.heartbeat_s = heartbeat_s
+        """Seconds between heartbeats; 0 disables them."""
+        self.capabilities = capabilities
+        """Capabilities that the client has announced, true or false; None if it has announced none."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ProtocolEngine:
     """Engine of one connection. The defaults suit a protocol without sessions, notices and heartbeats."""
@@ -57,6 +76,23 @@ class ProtocolEngine:
 
     def forget_input(self) -> None:
         """Drop caches made from input: no more input comes."""
+
+    # Login in one process, and service in another (finished_login.py)
+
+    def next_unit(self, data: bytes) -> int:
+        """Return the length of the header or frame with which input begins; 0 if too little of it is there."""
+        raise NotImplementedError
+
+    def vhosts_of(self, unit: bytes) -> list[str]:
+        """Return the virtual host that a frame opens, or several, the first that exists; none for other frames."""
+        return []
+
+    def agreement(self) -> Agreement:
+        """Return what both sides have agreed on before a virtual host is opened."""
+        return Agreement()
+
+    def resume(self, agreement: Agreement) -> None:
+        """Continue in the state OPEN after an agreement that another process has made."""
 
     # Sessions
 

@@ -40,6 +40,12 @@ class HeaderReader(ProtocolEngine):
         connection.engine = accepting[0].engine(connection)
         return connection.engine.read(data)
 
+    @override
+    def next_unit(self, data: bytes) -> int:
+        start = data[:HEADER_OCTETS]
+        known = [protocol for protocol in self._protocols if protocol.accepts(start)]
+        return HEADER_OCTETS if known else len(data)
+
     def close(self, error: BrokerError) -> None:
         """See `ProtocolEngine.close`: no error can be sent before the protocol is known."""
         self.connection.end()

@@ -99,14 +99,15 @@ class CredentialExpiry(TimerHandler):
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._connection: Connection | None = connection
-        self._at: float = NEVER
+        self.at: float = NEVER
+        """Wall-clock time in seconds."""
 
     def set(self, at: float) -> None:
         """Set the wall-clock time in seconds; infinity for none."""
         connection = self._connection
         if connection is None:
             return
-        self._at = at
+        self.at = at
         connection.broker.timers.drop(self)
         if at != NEVER:
             connection.broker.timers.add(self, at - connection.broker.wall_offset)
@@ -122,12 +123,12 @@ class CredentialExpiry(TimerHandler):
         connection = self._connection
         if connection is None or connection.is_closing():
             return NEVER
-        left = self._at - connection.broker.wall_offset - now
+        left = self.at - connection.broker.wall_offset - now
         if left > 0:
             return now + left
         wall = now + connection.broker.wall_offset
         connection.close(
-            AccessRefused(f"provided JWT token has expired at timestamp {self._at:.0f} (validated at {wall:.0f})")
+            AccessRefused(f"provided JWT token has expired at timestamp {self.at:.0f} (validated at {wall:.0f})")
         )
         return NEVER
 
@@ -318,6 +319,10 @@ class ConnectionLogin:
         if self._expiry is None:
             self._expiry = CredentialExpiry(connection)
         self._expiry.set(at)
+
+    def expires_at(self) -> float:
+        """Return the wall-clock time in seconds at which the credentials expire; infinity for never."""
+        return NEVER if self._expiry is None else self._expiry.at
 
     def end(self, connection: Connection) -> None:
         """Drop the attempt, the late refusal and the expiry: the connection is closed."""

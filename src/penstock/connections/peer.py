@@ -140,6 +140,8 @@ QUERY: Final = "penstock_query"
 """Property of a client: the name of the query whose results it publishes (see core/queue/queue_room.py)."""
 SHOWN_LETTERS: Final = 255
 """Most characters of a text of a client, such as its product or its user, that are stored for display."""
+UNIX_HOST: Final = "unix"
+"""Host of a peer at a Unix socket; its port is the number of its process."""
 UNKNOWN_END: Final = "unknown"
 """Host of an end whose address the socket does not return."""
 IPV6_NETWORK: Final = (1 << 64) - 1
@@ -147,8 +149,13 @@ IPV6_NETWORK: Final = (1 << 64) - 1
 
 
 def end_of(address: str) -> str:
-    """Return host and port of one end in RabbitMQ's form: brackets around IPv6, and IPv4 in IPv6 as IPv4."""
+    """Return host and port of one end in RabbitMQ's form: brackets around IPv6, and IPv4 in IPv6 as IPv4.
+
+    The broker's end at a Unix socket is its path, after `unix:`.
+    """
     host, _, port = address.rpartition(":")
+    if host.startswith(f"{UNIX_HOST}:"):
+        return host
     host = host.removeprefix("::ffff:") if "." in host else host
     return f"[{host}]:{port}" if ":" in host else f"{host or UNKNOWN_END}:{port or 0}"
 
@@ -168,8 +175,8 @@ def network_of(host: str, loopback: bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address belongs to this machine."""
-    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
+    """Return whether an address belongs to this machine; a Unix socket does."""
+    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1", UNIX_HOST)
 
 
 class Peer:
@@ -194,6 +201,8 @@ class Peer:
         """Authentication mechanism, such as PLAIN; empty before the login."""
         self.tls_subject: str = ""
         """User that the peer's certificate names, for the mechanism EXTERNAL; empty without TLS or a certificate."""
+        self.is_internal: bool = False
+        """True for a connection of the broker's own worker, whose user the broker has set."""
         self.securing = securing
         """True while a handshake of TLS is in progress."""
         self.tls: TlsSession | None = None
@@ -219,6 +228,11 @@ class Peer:
             self.rates = rates("client", read_client_properties(properties))
         except PreconditionFailed as error:
             raise NotAllowed(str(error)) from None
+
+    def vouch(self, user: str) -> None:
+        """Set the user as which a process of the broker logs in, by EXTERNAL and without a password."""
+        self.tls_subject = user
+        self.is_internal = True
 
     def secure(self, session: TlsSession) -> None:
         """Set the TLS of the connection: its handshake is over."""

@@ -3,6 +3,7 @@
 | mechanism | identity | offered |
 |---|---|---|
 | EXTERNAL (RFC 4422, appendix A) | the user that the certificate names | with such a certificate |
+| EXTERNAL, alone | the user that the broker has set | to the broker's own worker, whatever the settings permit |
 | SCRAM-SHA-256 (RFC 7677) | proof of the password | AMQP 1.0 |
 | PLAIN (RFC 4616) | the password | always |
 | AMQPLAIN | the password | AMQP 0-9-1 |
@@ -37,6 +38,8 @@ def is_permitted(limits: ConnectionLimits, mechanism: str, protected: bool) -> b
 
 def offered_mechanisms(services: Services, peer: Peer, known: Sequence[str]) -> list[str]:
     """Return the mechanisms that a peer may choose from, among those that its protocol supports."""
+    if peer.is_internal:
+        return [EXTERNAL]
     mechanisms: list[str] = []
     limits = services.connection_limits
     for mechanism in limits.start.sasl_mechanisms:

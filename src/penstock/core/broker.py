@@ -177,6 +177,7 @@ class Broker(Dispatcher):
             limit(self, queue)
             regroup(self, queue)
             attach_retries(self, queue)
+            self.table.federated.review_queue(queue)
             self.watch_lifetime(queue)
             self.schedule_delivery(queue)
             self.apply_gate_transitions()
@@ -190,6 +191,7 @@ class Broker(Dispatcher):
                 yield
             if not exchange.deleted:
                 exchange.set_policy(policy)
+                self.table.federated.review_exchange(exchange)
                 vhost.epoch += 1
         yield from self.gates.apply(plan)
         if sooner_or_later:

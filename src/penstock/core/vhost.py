@@ -256,6 +256,7 @@ class VirtualHost(Topology):
         limit(self.broker, queue)
         regroup(self.broker, queue)
         attach_retries(self.broker, queue)
+        self.table.federated.review_queue(queue)
         self.epoch += 1
 
     def create_reply_queue(self, address: str) -> Queue:
@@ -301,6 +302,7 @@ class VirtualHost(Topology):
             self.roll.remove(queue)
             self._answer_queues -= answers_control(queue.name)
         self._end_bindings(QUEUE, queue.name, {})
+        self.table.federated.review_queue(queue)
         unpersist(self.broker.journal, queue)
         self.gates.metadata.give_back(self.name, queue.arguments_charge)
         queue.arguments_charge = 0
@@ -449,6 +451,7 @@ class VirtualHost(Topology):
         self.broker.work.done += self.table.policies.work(self.name, exchange.name)
         policy = self.table.policies.best(self.name, EXCHANGES, exchange.name, False)
         exchange.set_policy(policy)
+        self.table.federated.review_exchange(exchange)
         exchange.arguments_charge = self.gates.metadata.add(self.name, exchange.arguments)
         self.era += 1
         self.gates.attach_address(self, exchange.name)
@@ -480,6 +483,7 @@ class VirtualHost(Topology):
         self.epoch += 1
         self.gates.forget_address(self, exchange.name)
         exchange.deleted = True
+        self.table.federated.review_exchange(exchange)
         unpersist(self.broker.journal, exchange)
         self._end_bindings(EXCHANGE, exchange.name, exchange.bindings)
         self.senders.close((EXCHANGE, exchange.name))

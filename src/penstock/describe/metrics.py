@@ -19,6 +19,17 @@ from penstock.core.queue.cursor_state import lag_of
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
+from penstock.describe.bridges import (
+    BRIDGE,
+    LABELLED_MOST,
+    LINKS,
+    SHOVELS,
+    STATES,
+    labelled_bridges,
+    labelled_links,
+    labelled_shovels,
+    labelled_states,
+)
 from penstock.describe.exposition import Exposition, Family, label
 from penstock.describe.list_kinds import name_in_log
 from penstock.describe.node import (
@@ -149,10 +160,20 @@ class Scrape:
         self._write_all(REPLY_QUEUES.families, [("", self._replies)])
         self._write_all(POOL_FIGURES.families, labelled_pools(node.broker))
         self._write_all(HOLDER_FIGURES.families, labelled_holders(node.broker))
+        self._write_bridges()
         self._omitted["gate"] = max(len(shared) - SHARED_MOST, 0)
         shown = [labelled(vhost, gate, totals) for vhost, gate in shared[:SHARED_MOST]]
         self._write_all(SHARED_GATES.families, shown)
         yield self._end()
+
+    def _write_bridges(self) -> None:
+        rows = self._node.bridge_rows()
+        if rows:
+            self._write_all(SHOVELS.families, labelled_shovels(rows))
+            self._write_all(LINKS.families, labelled_links(rows))
+            self._write_all(STATES.families, labelled_states(rows))
+            self._write_all(BRIDGE.families, labelled_bridges(rows))
+            self._omitted["bridge"] = max(len(rows) - LABELLED_MOST, 0)
 
     def _write_all(self, families: Sequence[Field[T]], subjects: Labelled[T]) -> None:
         at = reading(self._node)

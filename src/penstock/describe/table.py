@@ -47,6 +47,10 @@ class DescribedNode:
         """Write a log line; its field `id` is one of logs/ids.py."""
         raise NotImplementedError
 
+    def bridge_rows(self) -> list[Row]:
+        """Return the bridges to other brokers as plain data, without secrets."""
+        raise NotImplementedError
+
     def record_query(self, query: str, cursor: CursorState, fields: dict[str, object]) -> None:
         """Record the progress of a query at one cursor; the last call in a second counts."""
         raise NotImplementedError

@@ -18,6 +18,7 @@ from penstock.connections.audit_trail import AuditTrail
 from penstock.connections.connection import Connection
 from penstock.connections.connection_limits import ConnectionLimits
 from penstock.connections.engine import Protocol
+from penstock.connections.finished_login import FinishedLogin, resume
 from penstock.connections.header_reader import HeaderReader
 from penstock.connections.log_line import LogLine
 from penstock.connections.peer import Peer
@@ -41,7 +42,9 @@ from penstock.logs.ids import CHANGED
 from penstock.management import gate_lines
 from penstock.management.alarm_checks import AlarmChecks
 from penstock.management.alarms import Alarms
+from penstock.management.bridges import BridgeTable
 from penstock.management.control_api import ControlApi
+from penstock.management.federation_links import FederationLinks
 from penstock.management.flow_log_samples import Record
 from penstock.management.jobs import Job, Jobs
 from penstock.management.node import Certificates, StartSettings
@@ -87,6 +90,10 @@ class BrokerDriver(ServedDriver):
         self.scheduler = Scheduler(broker, self.connections, self.failures, self.log_queue)
         self.jobs = Jobs(broker, self.log_queue.add)
         self.alarms = Alarms(broker, self.log_queue.add)
+        self.bridges = BridgeTable(broker, self.log_queue.add)
+        self.bridges.sources.append(
+            FederationLinks(broker, self.log_queue.add, lambda: broker.table.parameters.cluster_name(self.name))
+        )
         self.notifier = Notifier(self, self.log_queue)
         self.services = DriverServices(self, seed, version)
         """Services for the connections."""
@@ -119,11 +126,22 @@ class BrokerDriver(ServedDriver):
 
     def connect(self, peer: Peer) -> Connection:
         """Add a new connection."""
+        connection = self._add(peer)
+        connection.engine = HeaderReader(connection, self.protocols)
+        self.services.logins.enter(connection)
+        return connection
+
+    def connect_logged_in(self, peer: Peer, protocol: str, login: FinishedLogin) -> Connection:
+        """Add a connection whose client another process has logged in, over a protocol of this driver."""
+        served = next(each for each in self.protocols if each.name == protocol)
+        connection = self._add(peer)
+        resume(connection, served, login)
+        return connection
+
+    def _add(self, peer: Peer) -> Connection:
         self.connected += 1
         connection = Connection(self.services, self.connected, peer)
-        connection.engine = HeaderReader(connection, self.protocols)
         self.connections[self.connected] = connection
-        self.services.logins.enter(connection)
         return connection
 
     def disconnect(self, connection: Connection, cause: str = ENDED) -> None:

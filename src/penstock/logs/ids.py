@@ -67,6 +67,7 @@ ALARM_RAISED: Final = "PST-2060"
 ALARM_CLEARED: Final = "PST-2061"
 HOOK_FAILS: Final = "PST-2062"
 HOOK_WORKS: Final = "PST-2063"
+BRIDGES_LOST: Final = "PST-2065"
 CERTIFICATE: Final = "PST-2040"
 CERTIFICATE_REFUSED: Final = "PST-2041"
 STANDBY: Final = "PST-2050"
@@ -77,6 +78,9 @@ STORE_LATE: Final = "PST-2054"
 STORE_ODD: Final = "PST-2055"
 STORE_UNREADABLE: Final = "PST-2056"
 LEASE_RELEASED: Final = "PST-2057"
+SHARD_SERVES: Final = "PST-2080"
+SHARD_DIED: Final = "PST-2081"
+SHARD_STOPPED: Final = "PST-2082"
 INTERNAL_ERROR: Final = "PST-2090"
 TRACEBACK: Final = "PST-2091"
 
@@ -352,6 +356,12 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "`penstock alarms test`; look at the server of the URL",
     ),
     LogId(HOOK_WORKS, INFO, "the web hook takes alarms again"),
+    LogId(
+        BRIDGES_LOST,
+        WARNING,
+        "the worker of the bridges has ended; it is started again, and bridges go on where they were",
+        "if it repeats, look at what ends it, such as a lack of memory",
+    ),
     LogId(DEFINITIONS, INFO, "the setting `definitions` was read at the start: a file was imported, or is unchanged"),
     LogId(CERTIFICATE, WARNING, "a certificate ends soon, or a revocation list", "renew it; `penstock tls reload`"),
     LogId(CERTIFICATE_REFUSED, ERROR, "a certificate or key cannot be used", "correct it; the old one stays in use"),
@@ -369,6 +379,9 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "look what held the process up, such as a debugger, or standard error that nobody reads",
     ),
     LogId(STORE_ODD, WARNING, "something about the store needs a look; the text says it", "do what the text says"),
+    LogId(SHARD_SERVES, INFO, "the process of a shard serves"),
+    LogId(SHARD_DIED, ERROR, "the process of a shard has ended, and is started again", "read the reason in the text"),
+    LogId(SHARD_STOPPED, ERROR, "a shard died five times in a minute, and is not started again", "remove the reason"),
     LogId(
         INTERNAL_ERROR,
         ERROR,

@@ -25,6 +25,7 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.timers import NEVER
 from penstock.flow.work import Chore
 from penstock.management.alarms import (
+    BRIDGE,
     CERTIFICATE,
     CURSOR,
     DISK_FULL,
@@ -42,6 +43,7 @@ from penstock.management.alarms import (
     STORE,
     Alarms,
 )
+from penstock.management.bridges import AWAY, REFUSED
 from penstock.management.node import Node
 from penstock.management.outlook import BROKER as BROKER_NOUN
 from penstock.management.outlook import BYTES, NOW, SECONDS, Outlook, Trends, outlook_of
@@ -63,6 +65,8 @@ FOUND_WORK: Final = 20
 """Units of work to describe a condition that holds."""
 DAY_S: Final = 86_400.0
 GATE_CLOSED: Final = "alarm-gate-closed"
+BRIDGE_S: Final = 60.0
+"""Seconds for which a bridge is away, or refused, before it raises an alarm."""
 
 
 class GateOf:
@@ -213,6 +217,7 @@ class AlarmChecks(Chore):
         self._check_certificates()
         self._check_cursors()
         self._check_refusals()
+        self._check_bridges()
         self._check_loop()
         gates = broker.gates
         self._gates = [GateOf(each.gate, VHOST, name, name) for name, each in gates.vhosts.items()]
@@ -306,6 +311,18 @@ class AlarmChecks(Chore):
             were = "publish was" if refusals.count == 1 else "publishes were"
             text = f"{int(refusals.count):,} {were} refused at the hold deadline by {key[1]}"
             self.alarms.find(HELD, key[0], key[1], text, advice(refusals.gate), outlook_of(refusals.gate))
+
+    def _check_bridges(self) -> None:
+        wall = self.node.broker.now + self.node.broker.wall_offset
+        for bridge in self.node.bridges.all():
+            state, reason = bridge.state()
+            since = bridge.report.get("since")
+            if state not in (AWAY, REFUSED) or not isinstance(since, (int, float)) or wall - since < BRIDGE_S:
+                continue
+            subject = f"{bridge.component} {bridge.name}"
+            action = f"`penstock bridges show {bridge.name}` tells which end, and why"
+            outlook = Outlook("bridge", bridge.name)
+            self.alarms.find(BRIDGE, bridge.vhost, subject, f"{subject} is {state}: {reason}", action, outlook)
 
     def _check_loop(self) -> None:
         limit, late_s = self._thresholds.loop_s, self.alarms.late_s()

@@ -103,8 +103,12 @@ LOOP: Final[AlarmKind] = AlarmKind(
     "loop", WARNING, "the event loop was late by `alarm-loop`, in the last minute or two: every client waited",
     "look for a slow disk, too few cores, or a suspended machine; the log has PST-2010 and PST-2011",
 )  # fmt: skip
+BRIDGE: Final[AlarmKind] = AlarmKind(
+    "bridge", WARNING, "a bridge has been away for a minute, or its target has refused messages for as long",
+    "`penstock bridges show NAME` tells which end, and why",
+)  # fmt: skip
 KINDS: Final[tuple[AlarmKind, ...]] = (
-    STORE, DISK_FULL, MEMORY, DISK_LOW, MEMORY_LOW, CERTIFICATE, GATE, OLDEST, HELD, CURSOR, LOOP,
+    STORE, DISK_FULL, MEMORY, DISK_LOW, MEMORY_LOW, CERTIFICATE, GATE, OLDEST, HELD, CURSOR, BRIDGE, LOOP,
 )  # fmt: skip
 """All kinds of alarms, the most urgent first."""
 

@@ -11,10 +11,11 @@ from penstock.connections.connection import Connection
 from penstock.connections.single_publish import SinglePublishes
 from penstock.connections.slowed_connections import SlowedConnections
 from penstock.core.vhost import VirtualHost
-from penstock.describe.table import DescribedNode
+from penstock.describe.table import DescribedNode, Row
 from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.alarms import Alarms
+from penstock.management.bridges import BridgeTable
 from penstock.management.hold_spans import HoldTracer
 from penstock.management.jobs import Job, Jobs
 from penstock.management.process_facts import ProcessFacts
@@ -87,6 +88,8 @@ class Node(DescribedNode):
     """Long work of users."""
     alarms: Alarms
     """Conditions that need a person."""
+    bridges: BridgeTable
+    """Bridges to other brokers."""
     start_settings: StartSettings
     """Start-up settings, for people."""
     process: ProcessFacts
@@ -109,6 +112,10 @@ class Node(DescribedNode):
     @override
     def version(self) -> str:
         return self.control.version
+
+    @override
+    def bridge_rows(self) -> list[Row]:
+        return self.bridges.rows()
 
     def vhost(self, name: str) -> VirtualHost:
         """Return a virtual host. Raises NotFound (404), also during its deletion."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from penstock.access.permission import MONITORING
+from penstock.access.rules import Rules
 from penstock.connections.connection import Connection
 from penstock.connections.connection_names import channel_named, connection_named
 from penstock.connections.control_request import ControlRequest
@@ -50,7 +51,7 @@ from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.level import amount, amounts
 from penstock.flow.shared_limit import CountedDepth
 from penstock.flow.work import WorkMeter
-from penstock.management import dead_letter_lines
+from penstock.management import bridge_lines, dead_letter_lines
 from penstock.management.links import FoundLink, credit_sentence, find_link
 from penstock.management.node import Node
 from penstock.management.operation import only_one
@@ -85,7 +86,7 @@ def answer(request: ControlRequest, node: Node) -> dict[str, object]:
     subject = subject_of(request)
     name = request.text(subject)
     if subject == "queue":
-        return of_queue(request.vhost.queue(name, request.connection), node.broker)
+        return _with_bridges(request.vhost.queue(name, request.connection), node, request.access.rules)
     if subject == "connection":
         return of_connection(connection_named(node.connections, name, _owner(request)), node)
     if subject == "channel":
@@ -140,6 +141,19 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences += waits_of(gate, broker)
     sentences += [*_leases(queue, now, broker.work), *_staged(queue, broker)]
     row["sentences"] = [*sentences, *dead_letter_lines.sentences(queue, broker), *_refused_of_gone(queue.gate)]
+    return row
+
+
+def _with_bridges(queue: Queue, node: Node, rules: Rules) -> dict[str, object]:
+    """Return the row of a queue with its bridges, which another broker may hold."""
+    row = of_queue(queue, node.broker)
+    found = bridge_lines.bridges_at(queue, node.bridges, rules)
+    if found:
+        said = row["sentences"]
+        assert isinstance(said, list)
+        wall = node.broker.now + node.broker.wall_offset
+        row["bridges"] = bridge_lines.rows_of(found)
+        row["sentences"] = [*said, *bridge_lines.sentences_of(queue, found, wall)]
     return row
 
 

@@ -11,7 +11,15 @@ from typing import Final
 from penstock.access.permission import ADMINISTRATOR, MANAGEMENT
 from penstock.connections.control_request import ControlRequest
 from penstock.core.queue.types import TYPES
-from penstock.core.settings.policies import ALL, ALTERNATE, EXCHANGES, OF_OPERATORS
+from penstock.core.settings.policies import (
+    ALL,
+    ALTERNATE,
+    EXCHANGES,
+    OF_OPERATORS,
+    UPSTREAM,
+    UPSTREAM_PATTERN,
+    UPSTREAM_SET,
+)
 from penstock.core.settings.policy_reader import apply_to_words
 from penstock.describe.table import Row
 from penstock.management.node import Node
@@ -68,11 +76,17 @@ def policy_keys(node: Node, request: ControlRequest) -> Row:
     keys.append(
         _key(ALTERNATE, "exchange that takes messages without a route", "a name", True, False, (EXCHANGES, ALL))
     )
+    keys += [
+        _key(UPSTREAM, "upstream of federation from which messages come", "a name", True, False, FEDERATED),
+        _key(UPSTREAM_SET, "set of these upstreams; all has each", "a name", True, False, FEDERATED),
+        _key(UPSTREAM_PATTERN, "upstreams by their names", "an expression", True, False, FEDERATED),
+    ]
     keys += [_key(key, "no effect here; kept, and exported again", "", False, True) for key in KEYS_WITHOUT_EFFECT]
     return {"keys": sorted(keys, key=lambda row: (not row["effect"], str(row["key"]))), "apply_to": apply_to_words()}
 
 
 QUEUE_WORDS: Final[tuple[str, ...]] = ("queues", *[row.apply_to for row in TYPES.values()], ALL)
+FEDERATED: Final[tuple[str, ...]] = tuple(apply_to_words())
 
 
 def _key(

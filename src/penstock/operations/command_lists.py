@@ -102,7 +102,7 @@ def _listed(
     **computed: Value,
 ) -> Listing:
     """Return one of the broker's own lists, with the options of an example; see `_columns`."""
-    by_name = kind in ("queues", "exchanges", "consumers", "cursors", "vhosts")
+    by_name = kind in ("queues", "exchanges", "consumers", "cursors", "bridges", "vhosts")
     text = (
         f"List the {'virtual hosts' if kind == 'vhosts' else kind}.\n\n--json has the fields of the HTTP API "
         f"(docs/http.md). For example: penstock {kind} list {example}"
@@ -266,6 +266,11 @@ POLICIES: Final = Columns(
     {"without effect": lambda item: ", ".join(item["without_effect"]) or None},
 )
 POLICY_HELP: Final = "keys in the last column are stored, and have no effect here.\n\nFor example: penstock"
+BRIDGES: Final = _listed(
+    "bridges",
+    "--filter 'state!=moving'",
+    "name, component, state, reason, source, target, carried, refused, lag, user",
+)
 JOBS: Final = Listing(
     "jobs list", "job.list",
     "List jobs: unfinished jobs, and the last finished jobs.\n\nFor example: penstock jobs list --filter "
@@ -324,4 +329,5 @@ LISTINGS: Final[tuple[Listing, ...]] = (
         as_object=_limits_by_name, where=BROKER,
     ),
     JOBS,
+    BRIDGES,
 )  # fmt: skip

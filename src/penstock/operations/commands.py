@@ -21,6 +21,7 @@ from penstock.operations.command import (
     pairs,
     places,
 )
+from penstock.operations.command_bridges import BRIDGES
 from penstock.operations.command_info import INFOS
 from penstock.operations.command_jobs import DETACH, JOBS, job_started
 from penstock.operations.command_transfers import TRANSFERS
@@ -49,6 +50,7 @@ RULES: Final = "Settings and policies"
 ACCESS: Final = "Users and virtual hosts"
 WATCH: Final = "See what happens"
 WORK: Final = "Long work"
+BETWEEN: Final = "Between brokers"
 SPARK: Final = "Readers and writers of Spark"
 NOUNS: Final[dict[str, Noun]] = {
     "queues": Noun(MESSAGES, "Declare queues, look at them, send and read messages.", "queue", "queues", "orders"),
@@ -60,7 +62,7 @@ NOUNS: Final[dict[str, Noun]] = {
     "consumers": Noun(CLIENTS, "List consumers, with the reasons why they wait."),
     "policies": Noun(RULES, "Set, delete and list policies: settings for queues and exchanges, as in RabbitMQ."),
     "operator-policies": Noun(RULES, "Set, delete and list operator policies, which limit other policies."),
-    "parameters": Noun(RULES, "List parameters, which are stored without effect."),
+    "parameters": Noun(RULES, "List parameters, such as shovels and federation upstreams."),
     "broker": Noun(RULES, "Set and show settings of the whole broker.", "broker"),
     "users": Noun(ACCESS, "Add, change, delete and list users.", "user", "users", "anna"),
     "permissions": Noun(ACCESS, "Set, delete and list permissions: expressions of RE2 for names."),
@@ -68,6 +70,7 @@ NOUNS: Final[dict[str, Noun]] = {
     "vhosts": Noun(ACCESS, "Declare, list and delete virtual hosts.", "vhost", "vhosts", "staging"),
     "alarms": Noun(WATCH, "List alarms: conditions that need a person; and test their web hook."),
     "jobs": Noun(WORK, "List, show and cancel jobs: imports and other long work."),
+    "bridges": Noun(BETWEEN, "Carry messages between brokers: now, or for as long as both run."),
     "cursors": Noun(SPARK, "Create, show, move, release and delete cursors: read positions of applications."),
     "leases": Noun(SPARK, "List and end leases: ranges of queues that batch reads pin."),
     "sinks": Noun(SPARK, "List, hand over and end queries that publish with the delivery dedup or transactional."),
@@ -721,5 +724,5 @@ OTHERS: Final = (
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *TOPOLOGY, *TRANSFERS, *DELAYED, *OBJECTS, *_policies("policies", (OPERATOR,), {}),
-    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS, *JOBS, *INFOS,
+    *_policies("operator-policies", (), {"operator": True}), *USERS, *OTHERS, *JOBS, *INFOS, *BRIDGES,
 )  # fmt: skip

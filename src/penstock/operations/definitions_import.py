@@ -421,7 +421,10 @@ class Import:
         }
 
     def _notes(self) -> list[str]:
-        notes = self.made.notes[:NOTES_TOLD]
+        notes = self.made.remarks[:NOTES_TOLD]
+        if len(self.made.remarks) > NOTES_TOLD:
+            notes.append(f"and {len(self.made.remarks) - NOTES_TOLD:,} more that are paused")
+        notes += self.made.notes[:NOTES_TOLD]
         if len(self.made.notes) > NOTES_TOLD:
             notes.append(f"and {len(self.made.notes) - NOTES_TOLD:,} more without effect")
         return notes
@@ -441,6 +444,8 @@ class Import:
             lines.append(f"definitions: not imported were {listed}")
         if self._skipped:
             lines.append(f"definitions: skipped were {len(self._skipped)} entries")
+        if self.made.remarks:
+            lines.append(f"definitions: {len(self.made.remarks)} bridges are paused")
         if self.made.notes:
             count = len(self.made.notes)
             lines.append(f"definitions: {count} items have no effect here, or not all of their keys")
@@ -488,8 +493,8 @@ def _shape(kind: str, difference: Difference, line: int) -> Row:
         row["details"] = [{"key": key, "from": before, "to": after} for key, before, after in difference.details]
     if difference.reason:
         row["reason"] = difference.reason.removeprefix(f"{difference.subject}: ")
-    if difference.note:
-        row["note"] = difference.note
+    if difference.note or difference.remark:
+        row["note"] = "; ".join([each for each in (difference.remark, difference.note) if each])
     return row
 
 

@@ -48,6 +48,8 @@ class Difference:
         """Of a refused or skipped entry."""
         self.note: str = ""
         """A warning about an ineffective setting; "" for none."""
+        self.remark: str = ""
+        """Step that a user must take after the import; "" for none."""
 
 
 class Planned:
@@ -81,6 +83,8 @@ class Made:
         """Undo actions after those in steps, alone with the changes."""
         self.notes: list[str] = []
         """Warnings about ineffective settings."""
+        self.remarks: list[str] = []
+        """Steps that a user must take after the import."""
         self.overflow: list[str] = []
         """Sentences about queues that overflow otherwise."""
 
@@ -133,6 +137,8 @@ class Definitions(NamedTuple):
     """It returns the key of a secret that differs; "" for none."""
     note: Callable[[Any], str] = lambda value: ""
     """Returns a warning about an ineffective setting; "" for none."""
+    remark: Callable[[Any], str] = lambda value: ""
+    """Returns the step that a user must take after the import; "" for none."""
     key: Callable[[Entry], str] | None = None
     """It returns the identity of entries that may have the same subject."""
     unchanged: Callable[[Any, Any], bool] = lambda placed, found: bool(placed == found)
@@ -196,7 +202,7 @@ class DefinitionKind:
             difference.details = details_of(row.row(before), row.row(value))
             secret = "" if row.secret is None else row.secret(entry, before)
             difference.details += [(secret, "", "")] if secret else []
-        difference.note = row.note(value)
+        difference.note, difference.remark = row.note(value), row.remark(value)
         if row.plan is not None:
             row.plan(node, entry, value, planned)
         self._planned.add(self._key(entry))
@@ -307,9 +313,11 @@ class DefinitionKind:
 
     def _count(self, made: Made, entry: Entry, value: object, before: object) -> None:
         made.add(self.name, CREATED if before is None else CHANGED)
-        note = self.row.note(value)
+        note, remark = self.row.note(value), self.row.remark(value)
         if note:
             made.notes.append(f"{self.subject(entry)}: {note}")
+        if remark:
+            made.remarks.append(f"{self.subject(entry)}: {remark}")
 
     def _key(self, entry: Entry) -> str:
         return self.subject(entry) if self.row.key is None else self.row.key(entry)

@@ -1,13 +1,14 @@
-"""Runtime parameters and global parameters, which are stored and have no effect on the broker.
+"""Runtime parameters and global parameters: those of bridges run, others are stored and exported again.
 
-A shovel that only moves messages within the broker is carried out instead (shovels.py).
+A shovel that only moves messages within the broker once is carried out as a move (shovels.py). Values of bridges have
+URIs with passwords: administrators see them, and others see URIs without users and passwords.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from penstock.access.permission import POLICYMAKER
+from penstock.access.permission import ADMINISTRATOR, POLICYMAKER
 from penstock.connections.control_request import ControlRequest
 from penstock.core.settings.table import CLUSTER_NAME, Parameter
 from penstock.core.vhost import VirtualHost
@@ -16,6 +17,8 @@ from penstock.describe.table import DescribedNode, Field, Row, Table
 from penstock.describe.vhost import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.bridge_uris import hidden
+from penstock.management.bridges import OWNED, UPSTREAM_SET
 from penstock.management.node import Node
 from penstock.management.operation import (
     BY_EVERYWHERE,
@@ -30,14 +33,17 @@ from penstock.management.operation import (
     rows_steps,
 )
 from penstock.operations import joins
+from penstock.operations.bridge_checks import check_parameter, check_runs, idle_keys
 from penstock.operations.definitions_kinds import Definitions, Planned, Undo, check_vhost
 from penstock.operations.definitions_parser import Entry, Section
 from penstock.operations.lists import listing
 from penstock.operations.shovels import move_of
 from penstock.operations.transfers import start_move
-from penstock.operations.upstreams import check_upstream
 
 KEPT: Final = "it has no effect here; kept, and exported again"
+PAUSED: Final = "paused; `penstock bridges resume {}` runs it with your rights"
+BRIDGES: Final[tuple[str, ...]] = (*OWNED, UPSTREAM_SET)
+"""Components that have an effect here."""
 LISTED_APART: Final[tuple[str, ...]] = ("vhost-limits", "policy", "operator_policy")
 """Components of RabbitMQ that have paths of their own."""
 
@@ -73,12 +79,14 @@ def set_parameter(node: Node, request: ControlRequest) -> Row:
     component, vhost, name = _key(request)
     if component in LISTED_APART:
         raise PreconditionFailed(f"the component {component} has paths of its own: use those")
-    parameter = Parameter(component, vhost, name, request.fields.get("value"))
-    check_upstream(parameter)
+    run_as = request.access.user if component in OWNED else ""
+    parameter = Parameter(component, vhost, name, request.fields.get("value"), run_as)
+    check_parameter(parameter)
     moving = move_of(parameter)
     if moving is not None:
         start_move(node, request.part(moving))
         return {"created": True}
+    check_runs(node, parameter, request.access)
     before = put_parameter(node, parameter)
     return {"created": before is None}
 
@@ -104,7 +112,7 @@ def list_parameters(node: Node, request: ControlRequest) -> Steps[Row]:
     """List the parameters of the virtual host, or with `everywhere` of all, and the global parameters."""
     vhost = None if request.flag("everywhere") else request.vhost.name
     table, everything, rules = node.broker.table.parameters, request.connection is None, request.access.rules
-    parameters = [each for each in table.of(None, vhost) if everything or rules.enters(each.vhost)]
+    parameters = [_seen(request, each) for each in table.of(None, vhost) if everything or rules.enters(each.vhost)]
     rows = yield from rows_steps(node, [*parameters, *table.global_ones()], parameter_row)
     return {"parameters": rows}
 
@@ -117,19 +125,33 @@ def _key(request: ControlRequest) -> tuple[str, str, str]:
 
 def _row(node: Node, request: ControlRequest) -> Row | None:
     parameter = node.broker.table.parameters.get(*_key(request))
-    return None if parameter is None else parameter_row(parameter)
+    return None if parameter is None else parameter_row(_seen(request, parameter))
+
+
+def without_secrets(parameter: Parameter) -> Parameter:
+    """Return a parameter whose URIs have neither user nor password."""
+    if parameter.component not in BRIDGES:
+        return parameter
+    return Parameter(*parameter.key(), hidden(parameter.value))
+
+
+def _seen(request: ControlRequest, parameter: Parameter) -> Parameter:
+    """Return a parameter as the user of a request may see it."""
+    return parameter if request.access.rules.has_tag(ADMINISTRATOR) else without_secrets(parameter)
 
 
 def _parameters(node: DescribedNode, vhost: VirtualHost | None) -> Groups:
+    """Yield parameters without secrets: these lists do not know who asks."""
     for each in node.broker.table.parameters.of(None, None if vhost is None else vhost.name):
-        yield node.broker.vhosts.get(each.vhost), [each]
+        yield node.broker.vhosts.get(each.vhost), [without_secrets(each)]
 
 
 def _of_component(node: Node, request: ControlRequest) -> Groups:
     """Return the parameters of a component or of all, in a virtual host or in all that the user may enter."""
     component = request.text("component") if "component" in request.fields else None
     hosts = {*entered(node, request)}
-    return iter([(None, [each for each in node.broker.table.parameters.of(component) if each.vhost in hosts])])
+    parameters = [each for each in node.broker.table.parameters.of(component) if each.vhost in hosts]
+    return iter([(None, [_seen(request, each) for each in parameters])])
 
 
 def _read(node: Node, entry: Entry) -> Parameter:
@@ -142,7 +164,7 @@ def _check(node: Node, entry: Entry, value: Parameter, planned: Planned | None) 
         if not value.component:
             raise PreconditionFailed("the component of a parameter must not be empty")
         check_vhost(node, entry, planned)
-    check_upstream(value)
+    check_parameter(value)
     node.broker.table.parameters.check(value)
 
 
@@ -160,6 +182,11 @@ def _put(node: Node, entry: Entry, value: Parameter, before: Parameter | None) -
     return undo
 
 
+def _note(parameter: Parameter) -> str:
+    """Return what has no effect in a parameter of a file."""
+    return "; ".join(idle_keys(parameter)) if parameter.component in BRIDGES else KEPT
+
+
 def _definitions(section: Section, subject: str) -> Definitions:
     """Return definitions of parameters. Values are secret, because they may contain passwords."""
     return Definitions(
@@ -172,7 +199,8 @@ def _definitions(section: Section, subject: str) -> Definitions:
         check=_check,
         same=lambda node, entry, before, value: before is not None and before.value == value.value,
         secret=lambda entry, before: "value",
-        note=lambda parameter: KEPT,
+        note=_note,
+        remark=lambda parameter: PAUSED.format(parameter.name) if parameter.component in OWNED else "",
     )
 
 
@@ -201,7 +229,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER, asks=BY_EVERYWHERE,
             join=joins.PARAMETERS),
     Operation("", set_parameter, ("value",), tag=POLICYMAKER, asks=OF_HOST_OR_ALL, routes=(
-        Route(f"PUT {ONE}", "Set a parameter, which is kept without effect: 201 if it is new, 204 if it is changed.",
+        Route(f"PUT {ONE}", "Set a parameter: 201 if it is new, 204 if it is changed. A bridge runs as the user of the "
+              "request; other parameters are kept without effect.",
               needed=("value",), silent=True),
     )),
     Operation("", clear_parameter, tag=POLICYMAKER, asks=OF_HOST_OR_ALL,

@@ -85,10 +85,6 @@ REFUSED: Final[dict[str, str]] = {
         ),
         "there is one node, so a queue has one replica",
     ),
-    "DELETE /federation-links/vhost/{vhost}/{id}/{node}/restart": "there are no federation links",
-    "GET /shovels/vhost/{vhost}/{name}": "there are no shovels",
-    "DELETE /shovels/vhost/{vhost}/{name}": "there are no shovels",
-    "DELETE /shovels/vhost/{vhost}/{name}/restart": "there are no shovels",
 }
 """Methods and a path of RabbitMQ's API that are refused (405), and why."""
 ACTIONS: Final = "/queues/{vhost}/{name}/actions"
@@ -299,8 +295,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     )),
     looking("", _none, tag=MONITORING, asks=NODE, routes=(
         Route("GET /deprecated-features/used "
-              "/federation-links /federation-links/{vhost} /federation-links/state/down "
-              "/federation-links/{vhost}/state/down /shovels /shovels/{vhost} "
               "/stream/connections /stream/connections/{vhost} /stream/consumers /stream/consumers/{vhost} "
               "/stream/publishers /stream/publishers/{vhost} /stream/publishers/{vhost}/{queue}",
               "Return an empty list: there is nothing of this kind.", vhost=ANYWHERE),

@@ -443,6 +443,12 @@ def _cursor(cursor: CursorState) -> dict[str, object]:
     return fields
 
 
+def _parameter(parameter: Parameter) -> dict[str, object]:
+    """Return the value of a parameter, and the user of a bridge that runs."""
+    fields: dict[str, object] = {"content": {"value": as_json(parameter.value)}}
+    return {**fields, "run_as": parameter.run_as} if parameter.run_as else fields
+
+
 def _mark_key(record: MarkRecord) -> str:
     partition = "batch" if record.partition == WHOLE_BATCH else str(int(record.partition))
     return key_of(record.vhost, record.query, record.target, partition)
@@ -505,8 +511,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(SETTINGS, SettingsEntry, "scope pattern", "scope pattern", _setting_fields),
     Kind(BLOCK, OperatorGate, "scope vhost name", "scope vhost name reason"),
     Kind(POLICY, Policy, _policy_key, "vhost name operator", lambda policy: {"policy": table_as_json(policy.fields())}),
-    Kind(PARAMETER, Parameter, "component vhost name", "component vhost name",
-         lambda parameter: {"content": {"value": as_json(parameter.value)}}),
+    Kind(PARAMETER, Parameter, "component vhost name", "component vhost name", _parameter),
     Kind(VHOST, VirtualHost, "name", "name metadata"),
     Kind(USER, User, "name", "name tags everywhere", user_fields),
     Kind(PERMISSION, PermissionRecord, "user vhost", "user vhost", permission_fields),

@@ -389,8 +389,9 @@ class MetadataRestorer:
         finish(changes.change_policies_steps(self.broker, [changes.setting(policy)]))
 
     def _parameter(self, fields: Fields) -> None:
-        content = fields.table("content")
-        parameter = Parameter(fields.text("component"), fields.text("vhost"), fields.text("name"), content.get("value"))
+        """Restore a parameter; the record of a paused bridge, or of an earlier version, names no user."""
+        value, run_as = fields.table("content").get("value"), fields.text("run_as") if fields.has("run_as") else ""
+        parameter = Parameter(fields.text("component"), fields.text("vhost"), fields.text("name"), value, run_as)
         self.broker.table.parameters.put(parameter)
 
     def _block(self, fields: Fields) -> None:

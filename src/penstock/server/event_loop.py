@@ -15,6 +15,7 @@ from typing import Final
 
 from penstock.connections.callbacks import DurableCallback
 from penstock.connections.connection import GIVEN_UP, Connection
+from penstock.connections.finished_login import FinishedLogin
 from penstock.connections.log_line import HANDSHAKE, LogLine
 from penstock.connections.peer import Peer
 from penstock.core.publish.held import ENDED
@@ -93,6 +94,8 @@ class EventLoop:
         """Queue of monitoring requests."""
         self._began: float = 0.0
         """Time of the first input since the last turn; 0.0 without one."""
+        self.on_tick: Callable[[], None] | None = None
+        """Function that is called at each tick; None for none."""
         self.started: float = loop.time()
         driver.stats.times.start(self.started)
 
@@ -105,6 +108,13 @@ class EventLoop:
         self.transports[connection.number] = transport
         for stranger in self.driver.services.logins.take_turned_away():
             self.transports[stranger.number].abort()
+        return connection
+
+    def connected_logged_in(self, transport: Transport, peer: Peer, protocol: str, login: FinishedLogin) -> Connection:
+        """Add a socket whose client another process has logged in."""
+        self.driver.begin(self.loop.time())
+        connection = self.driver.connect_logged_in(peer, protocol, login)
+        self.transports[connection.number] = transport
         return connection
 
     def received(self, transport: Transport, data: bytes) -> None:
@@ -330,6 +340,8 @@ class EventLoop:
         if self.store_writer is not None:
             self.store_writer.tick()
         self.driver.scheduler.entries.end(TICK)
+        if self.on_tick is not None:
+            self.on_tick()
         self._tick_some(list(self.transports.values()))
         self.schedule()
 

@@ -1,4 +1,4 @@
-"""TCP listener that survives the limit of open files.
+"""Listener at a TCP port or a Unix socket that survives the limit of open files.
 
 asyncio's server logs a traceback for each failed `accept`, a hundred at a time, and leaves the peers waiting. This
 listener releases a spare descriptor for a moment: it accepts the peer and closes the socket, with one log line a
@@ -19,6 +19,8 @@ from typing import Final, TypeAlias
 from penstock.connections.log_line import FILES
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
+from penstock.server.addresses import is_unix, socket_path
+from penstock.server.unix_socket import UnixSocket
 
 BACKLOG: Final = 4096
 """Sockets that the kernel queues until they are accepted, within its own limit (somaxconn).
@@ -49,6 +51,8 @@ class Listener:
         self._loop = loop
         self._take = take
         self._sockets: list[socket.socket] = []
+        self._unix: UnixSocket | None = None
+        """The Unix socket; None for a TCP port."""
         self._spare: int | None = None
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._highest = limit - min(FOR_FILES, limit // 8) if limit > 0 else -1
@@ -56,7 +60,14 @@ class Listener:
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
 
     async def start(self, host: str, port: int, what: str) -> list[tuple[str, int]]:
-        """Open the port on every address of the host; return them. Raises StartError, which begins with `what`."""
+        """Open the port on every address of the host, or a Unix socket; return them.
+
+        Raises StartError, which begins with `what`.
+        """
+        if is_unix(host):
+            self._unix = UnixSocket(socket_path(host), what)
+            self._sockets.append(self._unix.open(BACKLOG))
+            return self._listen([(host, 0)])
         try:
             for family, address in await self._resolved(host, port):
                 sock = socket.create_server(address, family=family, backlog=BACKLOG)
@@ -72,10 +83,13 @@ class Listener:
                 0
             ]  # socket.create_server adds the address to the error.
             raise StartError(f"cannot {what} on {host}:{port}: {reason}") from None
+        return self._listen([sock.getsockname()[:2] for sock in self._sockets])
+
+    def _listen(self, addresses: list[tuple[str, int]]) -> list[tuple[str, int]]:
         self._keep_spare()
         for sock in self._sockets:
             self._loop.add_reader(sock.fileno(), self._accept, sock)
-        return [sock.getsockname()[:2] for sock in self._sockets]
+        return addresses
 
     async def _resolved(self, host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
         addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -90,6 +104,9 @@ class Listener:
             self._loop.remove_reader(sock.fileno())
             sock.close()
         self._sockets.clear()
+        if self._unix is not None:
+            self._unix.remove()
+            self._unix = None
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None
@@ -115,7 +132,8 @@ class Listener:
         sock.setblocking(False)
         try:
             # asyncio checks this only if the socket's protocol is set, which is not the case for a listening socket.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._unix is None:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._take(sock)
         except OSError:
             sock.close()  # The peer has disconnected.

@@ -29,7 +29,7 @@ from penstock.logs.ids import (
 )
 from penstock.logs.logger import log
 from penstock.management.alarms import AlarmListener
-from penstock.server.addresses import http_address, parse_address, url_of
+from penstock.server.addresses import http_address, is_unix, parse_address, shown, url_of
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.listener import HttpListener
 from penstock.server.listener import Listener
@@ -48,6 +48,7 @@ from penstock.settings.start import RELOADABLE
 
 if TYPE_CHECKING:
     from penstock.server.alarm_hook import AlarmHook
+    from penstock.server.bridge_worker import BridgeWorker
     from penstock.settings.file_tables import HookSettings
 
 METRICS: Final = "http/prometheus"
@@ -93,6 +94,8 @@ class ServerNode:
         self._certificates: ServedCertificates | None = None
         self._hook: AlarmHook | None = None
         """Web hook of alarms; None without one."""
+        self._bridges: BridgeWorker | None = None
+        """Worker of bridges; None before the first bridge."""
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners without TLS: host and port."""
         self.tls_addresses: list[tuple[str, int]] = []
@@ -217,7 +220,7 @@ class ServerNode:
     def warn_of_guest(self) -> None:
         """Log that logins from other machines are impossible, if guest is the only user."""
         addresses = self.addresses + self.tls_addresses + self.http_addresses + self.https_addresses
-        distant = [f"{host}:{port}" for host, port in addresses if not is_loopback(host)]
+        distant = [shown(*each) for each in addresses if not (is_unix(each[0]) or is_loopback(each[0]))]
         driver = self.shard.driver
         if distant and not driver.has_users_elsewhere and driver.broker.access.names() == [GUEST]:
             log(
@@ -227,10 +230,25 @@ class ServerNode:
                 ", ".join(distant),
             )
 
+    def serve_bridges(self) -> None:
+        """Look once a second whether a bridge is to run, and let the worker run it."""
+        self.shard.event_loop.on_tick = self._look_at_bridges
+
+    def _look_at_bridges(self) -> None:
+        if self._bridges is None:
+            if not self.shard.driver.bridges.wanted():
+                return
+            from penstock.server.bridge_worker import BridgeWorker
+
+            self._bridges = BridgeWorker(self.shard)
+        self._bridges.tick()
+
     # Stop
 
     async def stop_accepting(self) -> None:
-        """Close all ports and the connections of HTTP, and end a reload."""
+        """End the bridges, close all ports and the connections of HTTP, and end a reload."""
+        if self._bridges is not None:
+            await self._bridges.stop()
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()

@@ -17,7 +17,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.errors import StoreError
 from penstock.logs.ids import READY, STOPPED, STOPPING
 from penstock.logs.logger import log
-from penstock.server.addresses import parse_address
+from penstock.server.addresses import parse_address, shown
 from penstock.server.node import ServerNode, node_name, whole_machine
 from penstock.server.shard import Shard
 from penstock.server.start_report import counted_connections, log_start
@@ -144,9 +144,10 @@ class Server:
             if not shard.storage_location:
                 log_start(self.settings, "", shard.driver)
             shard.admit()
+            node.serve_bridges()
             node.warn_of_guest()
             self._ready = True
-            at = ", ".join(f"{kind} {host}:{port}" for kind, host, port in node.listeners)
+            at = ", ".join(f"{kind} {shown(host, port)}" for kind, host, port in node.listeners)
             log(READY, "Ready : %s", at)
         except BaseException:
             await self.stop()

@@ -35,12 +35,14 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
 from penstock.server.event_loop import EventLoop
+from penstock.server.handed_transport import HandedTransport
+from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.record_log import RecordLog
 from penstock.server.socket_transport import attach
 from penstock.server.store_open import store_of, take_hold
 from penstock.server.store_writer import StoreWriter
 from penstock.server.traces import collector_at
-from penstock.server.transport import Transport
+from penstock.server.transport import InternalTransport, Transport
 from penstock.server.turn_loop import TurnLoop, loop_clock, wall_clock
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
@@ -189,6 +191,23 @@ class Shard:
         """
         transport = self._make_transport(self.event_loop)
         await attach(self.event_loop.loop, sock, transport if secure is None else secure(transport))
+
+    async def take_internal(self, sock: socket.socket, user: str, name: str) -> None:
+        """Serve one end of a socket pair, which does not block: its peer is a process of the broker, and logs in as
+        `user` by EXTERNAL. `name` stands for its address, as HOST:PORT.
+        """
+        await attach(self.event_loop.loop, sock, InternalTransport(self.event_loop, user, name))
+
+    async def take_handed(self, sock: socket.socket, record: LoginRecord) -> None:
+        """Serve a connected socket, which does not block, whose client another process has logged in.
+
+        Raises RecordError for a protocol that this shard does not have, OSError if the peer has disconnected.
+        """
+        if record.protocol not in [protocol.name for protocol in self.driver.protocols]:
+            raise RecordError("record of a login names a protocol that this shard does not have")
+        transport = HandedTransport(self.event_loop, record)
+        await attach(self.event_loop.loop, sock, transport)
+        transport.begin()
 
     def _make_transport(self, event_loop: EventLoop) -> Transport:
         """Return the transport of a new connection."""

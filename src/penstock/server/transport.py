@@ -18,6 +18,7 @@ from penstock.core.large_bodies import Parts
 from penstock.core.publish.held import ENDED, RESET
 from penstock.flow.states import StateTable
 from penstock.server.secured_protocol import SecuredProtocol
+from penstock.server.socket_ends import ends_of
 from penstock.server.socket_transport import LARGE_READ_BYTES
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ LEAVING_S = 5.0
 """Seconds for the peer to read the last output and to close its side; its input is discarded."""
 PEER_FIRST_S = 1.0
 """Seconds for a peer which requested the close to close its side first."""
+OURS: Final = "broker:0"
+"""Address of the broker's end of a socket pair."""
 SMALL_RECEIVE_BUFFER = 64 * 1024
 """Receive buffer for sockets that fail when not read for a second (py-amqp's): pulses keep them alive."""
 
@@ -162,11 +165,17 @@ class Transport(SecuredProtocol):
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._socket = transport
-        host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
-        ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
+        self.connection = self._connect(transport)
+
+    def _connect(self, transport: asyncio.Transport) -> Connection:
+        """Return the connection of a new socket."""
+        return self.event_loop.connected(self, self._peer_at(transport))
+
+    def _peer_at(self, transport: asyncio.Transport) -> Peer:
+        """Return the peer of a new socket."""
+        (host, port), (ours, at) = ends_of(transport)
         securing = transport.get_extra_info("sslcontext") is not None
-        peer = Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), securing)
-        self.connection = self.event_loop.connected(self, peer)
+        return Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), securing)
 
     @override
     def secured(self, session: TlsSession) -> None:
@@ -200,10 +209,11 @@ class Transport(SecuredProtocol):
         if self.state is OPEN:
             self.event_loop.received(self, data)
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool | None:
         """Handle the end of the peer's input; asyncio closes this side."""
         if self.state is SocketState.OPEN:
             self.event_loop.ended(self)
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the closed socket."""
@@ -374,3 +384,21 @@ class Transport(SecuredProtocol):
         sock = None if self._socket is None else self._socket.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)
+
+
+class InternalTransport(Transport):
+    """Transport of a socket pair with a process of the broker, which logs in as a user that the broker has set."""
+
+    __slots__ = ("_user", "_name")
+
+    def __init__(self, event_loop: EventLoop, user: str, name: str) -> None:
+        """`name` stands for the address of the peer, as HOST:PORT, because a socket pair has none."""
+        super().__init__(event_loop)
+        self._user = user
+        self._name = name
+
+    @override
+    def _peer_at(self, transport: asyncio.Transport) -> Peer:
+        peer = Peer(self._name, True, OURS)
+        peer.vouch(self._user)
+        return peer

@@ -123,16 +123,11 @@ KEYS_WITHOUT_EFFECT: Final = frozenset(
             "max-in-memory-bytes",
             "consumer-disconnected-timeout",
             "member-placement-tag",
-            "federation-upstream",
-            "federation-upstream-set",
         ),
-        *("federation-upstream-pattern", "stream-filter-size-bytes"),
-        *("shards-per-node", "routing-key", "message-deduplication"),
+        *("stream-filter-size-bytes", "shards-per-node", "routing-key", "message-deduplication"),
     )
 )
-"""Keys of policies about the storage of a queue, streams, federation and sharding: stored, exported again and
-reported.
-"""
+"""Keys of policies about the storage of a queue, streams and sharding: stored, exported again and reported."""
 
 _RETRY: Final = "set retry-delay and retry-delay-max: each failed delivery doubles the delay, where RabbitMQ adds to it"
 OF_RABBITMQ: Final = dict.fromkeys(("delayed-retry-type", "delayed-retry-min", "delayed-retry-max"), _RETRY)

@@ -59,12 +59,12 @@ class Start:
     """Settings of a broker at its start."""
 
     listen: Annotated[list[str], Rule(STRINGS)] = field(default_factory=lambda: ["127.0.0.1:5672"])
-    """HOST:PORT of each listener; port 0 picks a free one."""
+    """HOST:PORT of each listener, or unix:PATH of a Unix socket; port 0 picks a free port."""
     listen_tls: Annotated[list[str], Rule(STRINGS)] = field(default_factory=list)
     """HOST:PORT of each listener with TLS, usually with port 5671."""
     http: Annotated[str | None, Rule(ADDRESS)] = AUTO_HTTP
-    """HOST:PORT of the console and the HTTP API. `auto`: 127.0.0.1:15672, unless that is in use, `listen` is empty or
-    has port 0, or `http-tls` is set. `off`: nowhere.
+    """HOST:PORT of the console and the HTTP API. `auto`: 127.0.0.1:15672, unless that is in use, `listen` has no
+    port or port 0, or `http-tls` is set. `off`: nowhere. Also unix:PATH.
     """
     http_hosts: Annotated[list[str], Rule(STRINGS)] = field(default_factory=list)
     """More names under which the HTTP API is reached, such as `["*.svc.cluster.local"]`."""
@@ -73,7 +73,7 @@ class Start:
     http_tls: Annotated[str | None, Rule(ADDRESS)] = None
     """HOST:PORT of the HTTP API with TLS, usually with port 15671."""
     metrics_listen: Annotated[str | None, Rule(ADDRESS)] = None
-    """HOST:PORT of metrics and probes without a login, usually with port 15692; none: no such listener."""
+    """HOST:PORT of metrics and probes without a login, usually port 15692, or unix:PATH; none: no such listener."""
     metrics_objects_max: Annotated[int, Rule(whole(0, 1_000_000))] = 10_000
     """Queues, connections, channels or cursors in one answer of `/metrics/per-object`; the others are counted."""
     data: Annotated[str | None, Rule(STRING)] = None

@@ -18,7 +18,7 @@ _NO_STREAM: Final = "this queue is no stream; a queue of type stream is read aga
 _AGE: Final = "this queue is no stream; message-ttl bounds the age of its messages"
 _NO_FILTER: Final = "a consumer gets every message of a stream, and filters by itself"
 _NO_SUPER_STREAM: Final = "only RabbitMQ's stream protocol uses it"
-_NO_FEDERATION: Final = "there are no federation links"
+_HOPS: Final = "only an exchange of type x-federation-upstream reads it"
 _NOT_COMPARED: Final = "messages are not compared"
 _SHARED_GROUPS: Final = "a group moves when all its messages are settled, as Qpid's shared groups do"
 _DEDUPLICATION: Final = ("x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-header")
@@ -31,7 +31,14 @@ HASHING: Final = "x-consistent-hash"
 """Type of exchanges that hash a part of each message, as RabbitMQ's plug-in names it."""
 OF_HASHING: Final = ("hash-header", "hash-property", "x-hash-on")
 """Arguments that name this part."""
-READ_BY: Final[dict[str, tuple[str, ...]]] = {HASHING: OF_HASHING, DELAYED: (DELAYED_TYPE, *OF_HASHING)}
+FEDERATION: Final = "x-federation-upstream"
+"""Type of the exchanges that federation declares at its upstreams, as RabbitMQ's plug-in names it."""
+OF_FEDERATION: Final = ("x-max-hops", "x-downstream-name", "x-downstream-vhost")
+READ_BY: Final[dict[str, tuple[str, ...]]] = {
+    HASHING: OF_HASHING,
+    DELAYED: (DELAYED_TYPE, *OF_HASHING),
+    FEDERATION: OF_FEDERATION,
+}
 """Arguments that only exchanges of some types read, by type; one that delays reads those of its other type too."""
 
 # fmt: off
@@ -46,8 +53,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "x-stream-filter-size-bytes": _NO_FILTER,
     "x-consumer-disconnected-timeout": "a consumer ends with its connection, and its deliveries return at once",
     **dict.fromkeys(("qpid.shared_msg_group", "messageGroupType"), _SHARED_GROUPS),
-    "x-internal-purpose": _NO_FEDERATION,
-    "x-max-hops": _NO_FEDERATION,
+    "x-max-hops": _HOPS,
     "x-name-prefix": "the broker's own names begin with amq.gen",
 }
 """Arguments of queues, each with the reason."""
@@ -61,9 +67,7 @@ OF_EXCHANGES: Final[dict[str, str]] = {
     "x-persist-messages": "an exchange stores no messages",
     "x-persist-ms": "an exchange stores no messages",
     "x-super-stream": _NO_SUPER_STREAM,
-    "x-internal-purpose": _NO_FEDERATION,
-    "x-max-hops": _NO_FEDERATION,
-    "x-downstream-name": _NO_FEDERATION,
+    **dict.fromkeys(OF_FEDERATION, _HOPS),
 }
 """Arguments of exchanges, each with the reason."""
 OF_CONSUMERS: Final[dict[str, str]] = {

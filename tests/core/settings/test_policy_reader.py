@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.queue.types import CLASSIC, QUORUM
 from penstock.core.settings.policies import EXCHANGES, Policy
-from penstock.core.settings.policy_reader import apply_to_words, read_policy
+from penstock.core.settings.policy_reader import apply_to_words, read_policy, reading_work
 from penstock.errors import PreconditionFailed
 from penstock.operations.commands import APPLY_TO
 
@@ -71,6 +71,14 @@ def test_policy_applies_to_kinds(apply_to: str, kinds: list[str]) -> None:
         ({"pattern": "", "definition": {"expires": 1}, "priority": 1 << 60}, "'priority' must be a whole number"),
         ({"pattern": "", "definition": {"expires": 1}, "apply-to": "topics"}, "'apply-to' must be one of"),
         ({"pattern": "", "definition": {"x": "y" * 70_000}}, "more than 24,576 bytes"),
+        ({"pattern": "", "definition": {"federation-upstream": 5}}, "federation-upstream must be a name, not 5"),
+        ({"pattern": "", "definition": {"federation-upstream-set": ""}}, 'must be a name, not ""'),
+        ({"pattern": "", "definition": {"federation-upstream-pattern": 5}}, "must be an expression over names of"),
+        ({"pattern": "", "definition": {"federation-upstream-pattern": "("}}, "the pattern '(' is refused by RE2"),
+        (
+            {"pattern": "", "definition": {"federation-upstream-set": "all", "federation-upstream": "u"}},
+            "federation-upstream and federation-upstream-set exclude each other",
+        ),
     ],
 )
 def test_policy_that_is_wrong_is_refused_in_a_sentence_that_names_it(fields: dict[str, object], says: str) -> None:
@@ -112,3 +120,26 @@ def test_policy_is_read_from_pairs_as_rabbitmqctl_exports_it() -> None:
 
 def test_command_offers_each_word_of_apply_to() -> None:
     assert sorted(APPLY_TO) == sorted(apply_to_words())
+
+
+def test_policy_names_its_upstreams() -> None:
+    assert policy(max_length=5).upstreams is None
+    found = policy(federation_upstream="u", max_length=5)
+    assert found.upstreams is not None
+    assert (found.upstreams.key, found.upstreams.name, found.upstreams.pattern) == ("federation-upstream", "u", None)
+    assert found.idle == []
+    several = policy(federation_upstream_pattern="^eu-").upstreams
+    assert several is not None
+    assert several.pattern is not None
+    assert several.pattern.matches("eu-1")
+    assert not several.pattern.matches("us-1")
+
+
+def test_operator_policy_with_upstreams_is_refused() -> None:
+    with pytest.raises(PreconditionFailed, match="an operator policy has no federation-upstream-set"):
+        policy(True, federation_upstream_set="all")
+
+
+def test_expression_over_upstreams_costs_its_compilation() -> None:
+    pattern = "\\pL" * 100
+    assert reading_work({"pattern": "q", "definition": {"federation-upstream-pattern": pattern}}) > 40_000

@@ -14,13 +14,26 @@ def test_parameters_are_kept_by_component_vhost_and_name() -> None:
     assert table.put(shovel) is None
     table.put(Parameter("federation-upstream", "eu", "f", {}))
     table.put(Parameter("", "", "cluster_name", "rabbit@here"))
-    assert [each.name for each in table.of()] == ["f", "s"]
+    assert [each.name for each in table.of()] == ["s", "f"]
     assert [each.name for each in table.of("shovel", "/")] == ["s"]
     assert [each.name for each in table.global_ones()] == ["cluster_name"]
     assert table.put(Parameter("shovel", "/", "s", {})) is shovel
     assert [each.name for each in table.drop_vhost("eu")] == ["f"]
     assert table.drop("shovel", "eu", "s") is None
     assert table.get("shovel", "/", "s") is not None
+
+
+def test_change_of_the_table_gives_a_parameter_its_own_revision() -> None:
+    table = ParameterTable()
+    one, two = Parameter("shovel", "/", "one", {}), Parameter("shovel", "/", "two", {}, "anna")
+    assert (one.run_as, two.run_as) == ("", "anna")
+    table.put(one)
+    table.put(two)
+    assert (one.revision, two.revision, table.changes) == (1, 2, 2)
+    table.touch(one)
+    table.drop("shovel", "/", "two")
+    table.drop("shovel", "/", "two")
+    assert (one.revision, table.changes) == (3, 4)
 
 
 def test_parameters_are_bounded() -> None:

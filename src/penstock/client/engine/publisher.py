@@ -258,20 +258,22 @@ class PublisherCore(Room):
         """
         engine = self.engine
         deadline = engine.now + timeout
-        calls: list[tuple[Receipt, Call]] = []
+        calls: list[tuple[object, Call]] = []
         number = int(self.base)
         for item in list(self.pending):
-            if isinstance(item, Receipt) and item.outcome == PENDING:
+            if item is not None:
                 call = self.withdraw(number)
                 if call is None:
                     return 0
                 calls.append((item, call))
             number += 1
         count = 0
-        for receipt, call in calls:
+        for item, call in calls:
             answer = yield from engine.waiting(call, max(deadline - engine.now, 0.0))
-            receipt.withdrawn = answer.get("withdrawn") is True
-            count += receipt.withdrawn
+            is_withdrawn = answer.get("withdrawn") is True
+            count += is_withdrawn
+            if isinstance(item, Receipt):
+                item.withdrawn = is_withdrawn
         return count
 
     # send_many
@@ -309,8 +311,8 @@ class PublisherCore(Room):
                 self._add_run(first, i - start, result)
         return i
 
-    def _publish_in(self, item: object, result: SendResult) -> None:
-        """Publish one message of a `send_many` that has a place."""
+    def publish_in(self, item: object, result: SendResult) -> None:
+        """Publish one message without a receipt; the caller has a place, or has checked that it fits."""
         self._write(item)
         self.pending.append(item)
         self._add_run(self.base + len(self.pending) - 1, 1, result)
@@ -323,7 +325,7 @@ class PublisherCore(Room):
         at = self.publish_some(items, 0, result)
         while at < len(items):
             yield from self.place(self.size_of(items[at]), timeout)
-            self._publish_in(items[at], result)
+            self.publish_in(items[at], result)
             at = self.publish_some(items, at + 1, result)
 
     def finishing(self, result: SendResult, timeout: float | None) -> Steps[SendResult]:

@@ -53,8 +53,11 @@ class SendResult:
         """Time of the last outcome."""
         self.wait: Wait | None = None
 
-    def fail(self, outcome: i64, index: i64, reason: str) -> None:
-        """Count a message that was refused, or whose outcome is unknown."""
+    def settled(self, item: object, outcome: i64, index: i64, reason: str) -> None:
+        """Count the outcome of a message."""
+        if outcome == CONFIRMED:
+            self.confirmed += 1
+            return
         if outcome != REFUSED:
             self.unknown += 1
             return
@@ -184,10 +187,7 @@ class Window(Line):
                     message = item
                     if result is not None:
                         without_receipt += 1
-                        if state == CONFIRMED:
-                            result.confirmed += 1
-                        else:
-                            result.fail(state, index, why)
+                        result.settled(item, state, index, why)
                 if state == CONFIRMED:
                     self.confirmed_count += 1
                 elif state == REFUSED:

@@ -109,6 +109,25 @@ class Rotation(Subscriptions):
                 left -= 1
         return False
 
+    def room(self, priority: i64, most: i64, now: float) -> i64:
+        """Return how many messages consumers of at least this priority may have now, `most` at most.
+
+        At most `CONSUMERS_ASKED` of each priority are asked.
+        """
+        room: i64 = 0
+        for rank in self.ranks:
+            if rank.priority < priority:
+                break
+            consumer = rank.next
+            for _ in range(min(int(rank.size), CONSUMERS_ASKED)):
+                assert consumer is not None
+                left = consumer.credit_left(now)
+                if left >= most - room:
+                    return most
+                room += left
+                consumer = consumer.after
+        return room
+
     def enter(self, consumer: Consumer) -> None:
         """Add a subscribed consumer."""
         self.exclusive = consumer.exclusive

@@ -8,9 +8,10 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.core.routing.exchange import Binding, Direct, Exchange, Fanout, Headers, Topic
+from penstock.core.routing.federation_upstream import FederationUpstream
 from penstock.core.routing.spread import ConsistentHash, ModulusHash, Random
 from penstock.errors import PreconditionFailed
-from penstock.settings.without_effect import DELAYED, DELAYED_TYPE, HASHING
+from penstock.settings.without_effect import DELAYED, DELAYED_TYPE, FEDERATION, HASHING
 from penstock.texts import nearest, worded
 
 
@@ -30,7 +31,7 @@ class Delaying(Exchange):
     @override
     def set_arguments(self, arguments: dict[str, object]) -> None:
         kind = arguments.get(DELAYED_TYPE)
-        kinds = [known for known in EXCHANGE_TYPES if known != DELAYED]
+        kinds = [known for known in _types_of_clients() if known != DELAYED]
         if not isinstance(kind, str) or kind not in kinds:
             given = f"is {worded(kind)}" if DELAYED_TYPE in arguments else "is missing"
             raise PreconditionFailed(
@@ -78,6 +79,7 @@ EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
     "x-modulus-hash": ModulusHash,
     "x-random": Random,
     DELAYED: Delaying,
+    FEDERATION: FederationUpstream,
 }
 """Classes by the names of their types. A new type is a class and its row."""
 DESCRIPTIONS: Final[dict[str, str]] = {
@@ -85,8 +87,14 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "x-modulus-hash": "Hash of the routing key, modulo the number of destinations",
     "x-random": "One of the destinations by chance",
     DELAYED: "Delay of messages by their header x-delay; another type finds the bindings",
+    FEDERATION: "Federation upstream helper exchange",
 }
 """Descriptions of the types that the AMQP specification does not describe."""
+
+
+def _types_of_clients() -> list[str]:
+    """Return the types that clients declare, for sentences."""
+    return [kind for kind in EXCHANGE_TYPES if kind != FEDERATION]
 
 
 def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
@@ -100,6 +108,6 @@ def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
         exchange.kind = kind
         return exchange
     near = nearest(kind, EXCHANGE_TYPES)
-    *most, last = EXCHANGE_TYPES
+    *most, last = _types_of_clients()
     hint = f"did you mean '{near}'?" if near else f"known are {', '.join(most)} and {last}"
     raise PreconditionFailed(f"unknown exchange type '{kind}'; {hint}")

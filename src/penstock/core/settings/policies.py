@@ -161,6 +161,23 @@ OF_OPERATORS: Final = (*sorted(SMALLEST.difference(OF_STREAMS)), OVERFLOW)
 """Settings that an operator policy may have, in addition to those without effect."""
 DEAD_LETTERS: Final = ("dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy")
 """Keys for dead letters that are settings here."""
+UPSTREAM: Final = "federation-upstream"
+UPSTREAM_SET: Final = "federation-upstream-set"
+UPSTREAM_PATTERN: Final = "federation-upstream-pattern"
+UPSTREAM_KEYS: Final[tuple[str, ...]] = (UPSTREAM, UPSTREAM_SET, UPSTREAM_PATTERN)
+"""Keys by which a policy names upstreams of federation, one of them at most."""
+
+
+class UpstreamChoice:
+    """The upstreams that a policy names: one, a set of them, or those whose names match an expression."""
+
+    def __init__(self, key: str, name: str, pattern: PolicyPattern | None) -> None:
+        self.key = key
+        """One of `UPSTREAM_KEYS`."""
+        self.name = name
+        """Name of the upstream or the set, or the expression."""
+        self.pattern = pattern
+        """Compiled expression; None for a name."""
 
 
 class Policy:
@@ -179,6 +196,8 @@ class Policy:
         """Settings of queues, by the broker's own names."""
         self.alternate: str | None = None
         """Name of the alternate exchange of exchanges."""
+        self.upstreams: UpstreamChoice | None = None
+        """Upstreams of federation of the queues and exchanges; None without federation."""
         self.idle: list[str] = []
         """Keys without effect here."""
         self.excluded: dict[str, str] = {}

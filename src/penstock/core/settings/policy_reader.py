@@ -16,8 +16,11 @@ from penstock.core.settings.policies import (
     OPERATOR,
     QUEUES,
     RANK,
+    UPSTREAM_KEYS,
+    UPSTREAM_PATTERN,
     Policy,
     PolicyPattern,
+    UpstreamChoice,
     compile_work,
 )
 from penstock.errors import BrokerError, PreconditionFailed
@@ -69,8 +72,10 @@ def read_policy(vhost: str, name: str, fields: dict[str, object], operator: bool
 
 def reading_work(fields: dict[str, object]) -> i64:
     """Return the approximate units of work to read a policy."""
-    text = fields.get("pattern")
-    return compile_work(text) if isinstance(text, str) else 1
+    text, definition = fields.get("pattern"), _object(fields.get("definition"))
+    work = compile_work(text) if isinstance(text, str) else 1
+    upstreams = definition.get(UPSTREAM_PATTERN) if isinstance(definition, dict) else None
+    return work + compile_work(upstreams) if isinstance(upstreams, str) else work
 
 
 def _object(value: object) -> object:
@@ -107,10 +112,11 @@ def _priority(title: str, value: object) -> int:
 
 
 def _read_definition(policy: Policy, title: str) -> None:
-    """Sort the keys of a definition into settings, the alternate exchange, and keys without effect."""
+    """Sort the keys of a definition into settings, the alternate exchange, upstreams, and keys without effect."""
     by = OPERATOR if policy.operator else POLICY
     for_queues = policy.apply_to != EXCHANGES
     given: dict[str, object] = {}
+    policy.upstreams = _upstreams(policy, title)
     for key, value in policy.definition.items():
         for row in TYPES.values():
             if key in row.excluding_keys:
@@ -122,6 +128,8 @@ def _read_definition(policy: Policy, title: str) -> None:
                 policy.alternate = value
             else:
                 policy.idle.append(key)
+        elif key in UPSTREAM_KEYS:
+            continue
         elif key in KEYS_WITHOUT_EFFECT or not _is_setting(title, key):
             policy.idle.append(key)
         else:
@@ -141,12 +149,33 @@ def _read_definition(policy: Policy, title: str) -> None:
             policy.values[setting] = setting_value.with_source(POLICY, policy.name, by, RANK)
 
 
+def _upstreams(policy: Policy, title: str) -> UpstreamChoice | None:
+    """Return the upstreams that a policy names. Raises PreconditionFailed (406) as RabbitMQ's plugin does."""
+    keys = [key for key in UPSTREAM_KEYS if key in policy.definition]
+    if not keys:
+        return None
+    if policy.operator:
+        raise PreconditionFailed(f"{title}: an operator policy has no {keys[0]}; set it in a policy")
+    if len(keys) > 1:
+        raise PreconditionFailed(f"{title}: {' and '.join(keys)} exclude each other; keep one of them")
+    key, name = keys[0], policy.definition[keys[0]]
+    if not isinstance(name, str) or not name:
+        noun = "an expression over names of upstreams" if key == UPSTREAM_PATTERN else "a name"
+        raise PreconditionFailed(f"{title}: {key} must be {noun}, not {json.dumps(name)}")
+    if key != UPSTREAM_PATTERN:
+        return UpstreamChoice(key, name, None)
+    try:
+        return UpstreamChoice(key, name, PolicyPattern(name))
+    except PreconditionFailed as error:
+        raise PreconditionFailed(f"{title}: {key}: {error}") from None
+
+
 def _is_setting(title: str, key: str) -> bool:
     """Return whether a key is a setting of queues. Raises PreconditionFailed (406) for a misspelt key."""
     if key in OURS or key in ALIASES:
         return True
     check_foreign(title, key)
-    known = [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, ALTERNATE]
+    known = [*OURS, *ALIASES, *KEYS_WITHOUT_EFFECT, *UPSTREAM_KEYS, ALTERNATE]
     if nearest(key, known, cutoff=NEARLY):
         raise PreconditionFailed(unknown_name(title, "key", key, known))
     return False

@@ -23,6 +23,7 @@ from penstock.core.queue.stream_settings import resolve_type
 from penstock.core.routing.exchange import Exchange
 from penstock.core.routing.topic_trie import ANY, ONE, TopicTrie
 from penstock.core.routing.topology import Topology
+from penstock.core.settings.federated import Federated
 from penstock.core.settings.limits import DEFAULT_RANK, Defaults, Limits, limits, number_or_none
 from penstock.core.settings.overflow_changes import OverflowChanges
 from penstock.core.settings.policies import NO_POLICIES, OPERATOR, RANK, Policy, PolicyPair, PolicyTable
@@ -49,18 +50,21 @@ NAME_OCTETS: Final = 255
 
 
 class Parameter:
-    """A parameter of a component of RabbitMQ; a global parameter has neither component nor virtual host.
+    """A parameter of a component; a global parameter has neither component nor virtual host.
 
-    A parameter is the configuration of a plugin, stored and exported again without effect: Penstock has no such plugins
-    (shovels, federation).
+    Parameters of bridges have an effect (`management/bridges.py`); others are stored and exported again.
     """
 
-    def __init__(self, component: str, vhost: str, name: str, value: object) -> None:
+    def __init__(self, component: str, vhost: str, name: str, value: object, run_as: str = "") -> None:
         self.component = component
         self.vhost = vhost
         self.name = name
         self.value = value
         """A JSON value; it may contain passwords, in URIs."""
+        self.run_as = run_as
+        """User with whose rights the bridge of the parameter runs; empty for a paused bridge."""
+        self.revision: int = 0
+        """Number of the change of the table that set the parameter; it is not stored."""
 
     def key(self) -> tuple[str, str, str]:
         """Return the identity of the parameter."""
@@ -87,18 +91,25 @@ class ParameterTable:
     def __init__(self) -> None:
         self._parameters: dict[tuple[str, str, str], Parameter] = {}
         self._octets: int = 0
+        self.changes: int = 0
+        """Number of all changes of the table."""
 
     def get(self, component: str, vhost: str, name: str) -> Parameter | None:
         """Return a parameter; None if there is none."""
         return self._parameters.get((component, vhost, name))
 
     def of(self, component: str | None = None, vhost: str | None = None) -> list[Parameter]:
-        """Return parameters in order, of one component or virtual host, or of all (None); without global parameters."""
-        return [
-            self._parameters[key]
-            for key in sorted(self._parameters)
+        """Return parameters of one component or virtual host, or of all (None); without global parameters.
+
+        They are in the order of virtual host, component and name.
+        """
+        keys = [
+            (key[1], key[0], key[2])
+            for key in self._parameters
             if key[0] and component in (None, key[0]) and vhost in (None, key[1])
         ]
+        keys.sort()
+        return [self._parameters[kind, host, name] for host, kind, name in keys]
 
     def global_ones(self) -> list[Parameter]:
         """Return the global parameters, by name."""
@@ -134,13 +145,20 @@ class ParameterTable:
         before = self._parameters.get(parameter.key())
         self._octets += parameter.octets() - (0 if before is None else before.octets())
         self._parameters[parameter.key()] = parameter
+        self.touch(parameter)
         return before
+
+    def touch(self, parameter: Parameter) -> None:
+        """Give a parameter a new revision."""
+        self.changes += 1
+        parameter.revision = self.changes
 
     def drop(self, component: str, vhost: str, name: str) -> Parameter | None:
         """Remove a parameter; return it, or None if it did not exist."""
         parameter = self._parameters.pop((component, vhost, name), None)
         if parameter is not None:
             self._octets -= parameter.octets()
+            self.changes += 1
         return parameter
 
     def drop_vhost(self, vhost: str) -> list[Parameter]:
@@ -310,8 +328,9 @@ class SettingsTable:
         self._common: dict[str, Settings] = {}
         """Settings shared by queues that no pattern matches, by virtual host, policies and arguments."""
         self.policies = PolicyTable()
+        self.federated = Federated()
         self.parameters = ParameterTable()
-        """Parameters of plugins, without effect."""
+        """Parameters, among them those of bridges."""
         for scope in SCOPES:
             self._entries[scope] = {}
             self._sorted[scope] = []

@@ -21,7 +21,7 @@ from penstock.connections.client_profiles import UNKNOWN, Profile
 from penstock.connections.client_session import SESSION_OPEN, SessionEngine, SessionState
 from penstock.connections.connection import Connection
 from penstock.connections.connection_state import ConnectionState, TeardownState
-from penstock.connections.engine import Protocol, ProtocolEngine
+from penstock.connections.engine import Agreement, Protocol, ProtocolEngine
 from penstock.core.message_format import MessageFormat
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, NotImplementedHere
@@ -30,6 +30,7 @@ from penstock.protocols.amqp091 import methods
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.frame_reader import FrameReader
+from penstock.protocols.amqp091.login_frames import frame_octets, vhosts_of
 from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.protocols.amqp091.methods import Malformed, channel_method, connection_method
 from penstock.wire.amqp091 import spec
@@ -90,6 +91,29 @@ class Amqp091Engine(SessionEngine[Channel]):
     @override
     def forget_input(self) -> None:
         self.reader.forget_input()
+
+    # Login in one process, and service in another
+
+    @override
+    def next_unit(self, data: bytes) -> int:
+        return frame_octets(data)
+
+    @override
+    def vhosts_of(self, unit: bytes) -> list[str]:
+        return vhosts_of(unit)
+
+    @override
+    def agreement(self) -> Agreement:
+        announced = "capabilities" in self.connection.peer.properties
+        capabilities = {name: value is True for name, value in self.capabilities.items()} if announced else None
+        return Agreement(int(self.frame_max), self.channel_max, self.heartbeat_s, capabilities)
+
+    @override
+    def resume(self, agreement: Agreement) -> None:
+        self.frame_max = agreement.frame_max
+        self.channel_max = agreement.channel_max
+        self.heartbeat_s = agreement.heartbeat_s
+        methods.recognize(self, agreement.capabilities)
 
     # True once the client has sent basic.get: like a consumer, it may ask for messages at any time.
 

@@ -93,6 +93,7 @@ def _server_properties(engine: Amqp091Engine) -> dict[str, object]:
             "consumer_cancel_notify": True,
             "connection.blocked": True,
             "authentication_failure_close": True,
+            "consumer_priorities": True,
             "per_consumer_qos": True,
             "direct_reply_to": True,
             "penstock.tx_commit_retry": True,
@@ -145,14 +146,19 @@ def accept_login(engine: Amqp091Engine) -> None:
 def _keep_properties(engine: Amqp091Engine, properties: dict[str, object]) -> None:
     """Store the listed properties of a client and drop all others."""
     engine.connection.peer.introduce(properties, KEPT)
-    stored = engine.connection.peer.properties
     capabilities = properties.get("capabilities")
-    announced: tuple[tuple[str, bool], ...] = ()
+    announced: dict[str, bool] | None = None
     if isinstance(capabilities, dict):
-        announced = tuple((name, capabilities[name] is True) for name in CAPABILITIES if name in capabilities)
+        announced = {name: capabilities[name] is True for name in CAPABILITIES if name in capabilities}
+    recognize(engine, announced)
+
+
+def recognize(engine: Amqp091Engine, announced: dict[str, bool] | None) -> None:
+    """Set the profile of a client whose properties are stored, by the capabilities that it has announced, if any."""
+    stored = engine.connection.peer.properties
     client = str(stored.get("product", "")), str(stored.get("platform", ""))
-    engine.capabilities, engine.profile = _known_client(*client, announced)
-    if isinstance(capabilities, dict):
+    engine.capabilities, engine.profile = _known_client(*client, tuple((announced or {}).items()))
+    if announced is not None:
         stored["capabilities"] = engine.capabilities
 
 

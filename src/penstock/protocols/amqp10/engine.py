@@ -33,6 +33,7 @@ from penstock.protocols.amqp10 import opening
 from penstock.protocols.amqp10.attach import on_attach
 from penstock.protocols.amqp10.endpoint import Endpoint, FrameParts, SharedParts
 from penstock.protocols.amqp10.error_scopes import MalformedPerformative
+from penstock.protocols.amqp10.login_frames import frame_octets, vhosts_of
 from penstock.protocols.amqp10.malformed import OF_SESSION, on_malformed
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.protocols.amqp10.sasl_layer import SaslLayer
@@ -301,6 +302,14 @@ class Amqp10Engine(SessionEngine[AmqpSession]):
         if not self._expects_header() and pos < len(data):
             pos = reader.frames(self, data, pos)
         return pos
+
+    @override
+    def next_unit(self, data: bytes) -> int:
+        return HEADER_OCTETS if self._expects_header() else frame_octets(data)
+
+    @override
+    def vhosts_of(self, unit: bytes) -> list[str]:
+        return vhosts_of(unit)
 
     def _expects_header(self) -> bool:
         state = self.connection.state

@@ -23,6 +23,8 @@ EMPTY_FRAME: Final = frame(0)
 PEER_TIMEOUT_MIN_S: Final = 0.1
 """Shortest idle-time-out of a peer that is honoured: an empty frame every 50 ms."""
 VHOST_PREFIX: Final = "vhost:"
+DEFAULT_VHOST: Final = "/"
+"""Virtual host of an open whose host name is no virtual host."""
 CAPABILITIES: Final = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY", "SHARED-SUBS", DELAYED_DELIVERY, CAPABILITY)
 """Offered capabilities.
 
@@ -92,4 +94,4 @@ def _vhost(broker: Broker, hostname: str) -> VirtualHost:
     """Return the virtual host of a host name: `vhost:NAME` (as RabbitMQ 4), a virtual host of that name, else "/"."""
     if hostname.startswith(VHOST_PREFIX):
         return broker.vhost(hostname.removeprefix(VHOST_PREFIX))
-    return broker.vhost(hostname if hostname in broker.vhosts else "/")
+    return broker.vhost(hostname if hostname in broker.vhosts else DEFAULT_VHOST)

@@ -30,6 +30,7 @@ from penstock.server.http.metrics import MetricsService
 from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service
 from penstock.server.secured_protocol import SecuredProtocol
+from penstock.server.socket_ends import ends_of
 from penstock.settings.config import Settings
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # No log line for each request of a stranger.
@@ -88,7 +89,9 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
         """See `asyncio.Protocol`."""
         super().connection_made(transport)  # type: ignore[arg-type]
         self.flow = FlowControl(self)  # type: ignore[arg-type]
-        self.host = self.client[0] if self.client else "unknown"
+        if self.client is None:  # uvicorn knows no peer at a Unix socket.
+            self.client = ends_of(transport).peer
+        self.host = self.client[0]
         self._payer = stranger_at(self.host)
         self.app_state = {"socket": self, "stranger": self._payer}  # Requests read these from their state.
         self.waiting_since = self.loop.time()

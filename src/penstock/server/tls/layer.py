@@ -28,6 +28,7 @@ from typing_extensions import override
 from penstock.connections.peer import is_loopback, network_of
 from penstock.flow.states import StateTable
 from penstock.server.secured_protocol import SecuredProtocol
+from penstock.server.socket_ends import ends_of
 from penstock.server.socket_transport import SocketTransport
 from penstock.server.tls.certificate import session_of
 from penstock.server.tls.contexts import READ_OCTETS, TlsServer
@@ -119,7 +120,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         """Pass on the connection: its protocol counts it, and sends nothing before the peer."""
         assert isinstance(transport, asyncio.Transport)
         self._lower = transport
-        host = str((transport.get_extra_info("peername") or ("unknown", 0))[0])
+        host = ends_of(transport).peer[0]
         self._handshake.network = network_of(host, is_loopback(host))
         self._upper.connection_made(self)
 
@@ -216,8 +217,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _fail(self, error: Exception) -> None:
         """End the connection because of the peer's bytes."""
-        name = self.get_extra_info("peername") or ("unknown", 0)
-        self._server.refuse(f"[tls {name[0]}:{name[1]}] {reason_of(error)}")
+        host, port = ends_of(self).peer
+        self._server.refuse(f"[tls {host}:{port}] {reason_of(error)}")
         self._move(TlsState.ENDED)
         self._give_up()
         self._lower.close()

@@ -129,6 +129,10 @@ class Publisher091(PublisherCore):
         """Bytes between the size of the body and the size of the body frame."""
         self.body_max: i64 = 0
         """Most bytes of body in a frame."""
+        self.method_exchange: str = ""
+        self.method_key: str = ""
+        self.method: bytes = b""
+        """Frame of basic.publish of the last message with own properties, and its target; empty before the first."""
         self.beginning: Begin | None = None
         """Unanswered request for the lane."""
         self.closing_of: Closing | None = None
@@ -156,6 +160,7 @@ class Publisher091(PublisherCore):
         self.body_max = self.channels.frame_max - spec.FRAME_OVERHEAD
         mode = 2 if self.terms.durable else None
         head = frame(spec.FRAME_HEADER, channel.number, encode_header(0, Properties(delivery_mode=mode)))
+        self.method = b""
         self.before_size = self._method(self.terms.exchange, self.terms.key) + head[:_SIZE_AT]
         self.after_size = head[_SIZE_AT + 8 :] + bytes((spec.FRAME_BODY,)) + channel.number.to_bytes(2, "big")
 
@@ -217,9 +222,11 @@ class Publisher091(PublisherCore):
     def _write_parts(self, message: Message, head: bytes) -> None:
         """Write a message with its header frame."""
         exchange, key = self._place(message)
-        method = self._method(exchange, key)
+        if not self.method or exchange != self.method_exchange or key != self.method_key:
+            self.method = self._method(exchange, key)
+            self.method_exchange, self.method_key = exchange, key
         out = self.engine.out
-        out.write(method)
+        out.write(self.method)
         out.write(head)
         self._write_body(message.body)
 

@@ -104,6 +104,8 @@ class Receiver10(ReceiverCore):
         self.usual_octets: i64 = 0
         """Expected bytes of the next message: those of the latest messages; 0 before the first."""
         self.sections = Sections()
+        self.walked: bytes = b""
+        """Bytes whose sections are in `sections`."""
         self.before: bytes = b""
         """Bytes before the body of the last message whose body was one data section, which many messages share."""
         self.passed_from: bytes = b""
@@ -327,6 +329,7 @@ class Receiver10(ReceiverCore):
     def _arrived(self, number: i64, payload: bytes, is_settled: bool) -> None:
         """Handle a complete message; an invalid message, even with RabbitMQ's mistakes corrected, ends the link."""
         sections = self.sections
+        self.walked = b""
         try:
             sections.walk(payload, 0, len(payload))
         except CodecError:
@@ -409,8 +412,11 @@ class Receiver10(ReceiverCore):
         super().end(error)
 
     def _walked(self, delivery: Delivery) -> Sections:
-        sections = self.sections
-        sections.walk(delivery.head, 0, len(delivery.head))
+        sections, head = self.sections, delivery.head
+        if head is not self.walked:
+            self.walked = b""
+            sections.walk(head, 0, len(head))
+            self.walked = head
         return sections
 
     @override
@@ -420,8 +426,8 @@ class Receiver10(ReceiverCore):
     @override
     def passed_head(self, delivery: Delivery) -> bytes | None:
         if delivery.head is not self.passed_from:
-            self.passed_from = delivery.head
             self.passed = self._head_of(delivery)  # Walks the sections, which the next line reads.
+            self.passed_from = delivery.head
             self.passed_at = self._whole_at(delivery.head)
         return self.passed
 

@@ -29,6 +29,7 @@ export function placeOf(alarm) {
   const { noun, vhost, name } = alarm;
   if (noun === "queue" && vhost && name) return ["See the queue", `#${path`/queues/${vhost}/${name}`}`];
   if (noun === "exchange" && vhost && name) return ["See the exchange", `#${path`/exchanges/${vhost}/${name.split("/")[0]}`}`];
+  if (noun === "bridge") return ["See bridges", "#/bridges"];
   if (noun === "cursor") return ["See cursors", "#/cursors"];
   if (noun === "user" && name) return ["See the user", `#${path`/users/${name}`}`];
   if (noun === "vhost" && name) return ["See the virtual host", `#${path`/vhosts/${name}`}`];

@@ -6,6 +6,8 @@ import { field, h, input, replace } from "./dom.js";
 import { makeHead, markPage, PAGES, showAge, showState, showTheme, updateHead } from "./head.js";
 import { Keys } from "./keys.js";
 import { live, take } from "./live.js";
+import * as bridge from "./pages/bridge.js";
+import * as bridges from "./pages/bridges.js";
 import * as channels from "./pages/channels.js";
 import * as connections from "./pages/connections.js";
 import * as consumers from "./pages/consumers.js";
@@ -29,8 +31,8 @@ import { openPalette } from "./palette.js";
 import { JobLines, jobs } from "./parts/jobs.js";
 import { applyTheme, switchTheme } from "./theme.js";
 
-const MODULES = { flow, overview, queues, exchanges, connections, channels, consumers, cursors, users, vhosts, limits, policies, settings, definitions };
-const DETAILS = { queues: queue, connections, exchanges, cursors: cursor, users, vhosts };
+const MODULES = { flow, overview, queues, exchanges, connections, channels, consumers, cursors, users, vhosts, limits, policies, bridges, settings, definitions };
+const DETAILS = { queues: queue, connections, exchanges, cursors: cursor, bridges: bridge, users, vhosts };
 // Parts of a queue, by the last name of their address.
 const PARTS = { state, messages, limits: queueLimits };
 const RELOAD_MS = 3000;

@@ -16,7 +16,7 @@ const ENTRIES = [
   { title: "Exchanges", pages: [["exchanges", "Exchanges"]] },
   { title: "Clients", icon: "clients", pages: [["connections", "Connections"], ["channels", "Channels"], ["consumers", "Consumers"]] },
   { title: "Cursors", pages: [["cursors", "Cursors"]] },
-  { title: "Admin", icon: "menu", narrow: "More", pages: [["users", "Users"], ["vhosts", "Virtual hosts"], ["limits", "Limits"], ["policies", "Policies"], ["settings", "Settings"], ["definitions", "Definitions"]] },
+  { title: "Admin", icon: "menu", narrow: "More", pages: [["users", "Users"], ["vhosts", "Virtual hosts"], ["limits", "Limits"], ["policies", "Policies"], ["bridges", "Bridges"], ["settings", "Settings"], ["definitions", "Definitions"]] },
 ];
 const STATES = { live: "live", lost: "not connected", refused: "logged out", without: "every 10 s", waiting: "every 10 s", new: "connecting" };
 const TITLES = { live: "Updated every 2 s", without: "Lists are updated every 10 s; what happens now is for users with the tag monitoring" };

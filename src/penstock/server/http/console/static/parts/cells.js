@@ -19,6 +19,7 @@ export const addressOf = {
   queue: (vhost, name) => `#${path`/queues/${vhost}/${name}`}`,
   exchange: (vhost, name) => `#${path`/exchanges/${vhost}/${inPath(name)}`}`,
   cursor: (vhost, name) => `#${path`/cursors/${vhost}/${name}`}`,
+  bridge: ({ vhost, name, component }) => `#${path`/bridges/${vhost}/${name}/${component}`}`,
   vhost: (name) => `#${path`/vhosts/${name}`}`,
   user: (name) => `#${path`/users/${name}`}`,
   connection: (name) => `#${path`/connections/${name}`}`,

@@ -1,0 +1,51 @@
+"""Transport of a connection whose client another process has logged in: its input begins with a part of the record."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from penstock.server.login_record import LoginRecord
+from penstock.server.transport import Transport
+
+if TYPE_CHECKING:
+    from penstock.connections.connection import Connection
+    from penstock.server.event_loop import EventLoop
+
+
+class HandedTransport(Transport):
+    """Transport of a connection that begins in the state OPEN. `begin` handles the input of the record."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, event_loop: EventLoop, record: LoginRecord) -> None:
+        super().__init__(event_loop)
+        self._record: LoginRecord | None = record
+        """Record of the login; None once its input is handled."""
+
+    @override
+    def _connect(self, transport: asyncio.Transport) -> Connection:
+        record = self._record
+        assert record is not None
+        login = record.login(self.event_loop.driver.broker)
+        return self.event_loop.connected_logged_in(self, record.peer(), record.protocol, login)
+
+    def begin(self) -> None:
+        """Handle the input of the record, unless it is handled."""
+        if self._record is not None:
+            self.data_received(b"")
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        record = self._record
+        if record is not None:
+            self._record = None
+            data = record.rest + data
+        super().data_received(data)
+
+    @override
+    def eof_received(self) -> bool | None:
+        self.begin()
+        return super().eof_received()
