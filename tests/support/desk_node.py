@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from penstock.access.permission import Permission
@@ -29,6 +30,8 @@ from penstock.server.listener import Listener
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.shard import Allowance, Shard
+from penstock.server.tls.contexts import ServedCertificates, served_tls
+from penstock.server.tls.layer import TlsLayer
 from penstock.server.turn_loop import new_loop
 from penstock.settings.config import Settings, load
 from tests.support.brokers import GRACE, eventually
@@ -102,20 +105,40 @@ async def serve_desk(settings: Settings, channels: list[list[tuple[socket.socket
     desk = Desk(parent.event_loop, lambda vhost: vhost in PLACES or vhost == SLOW, give)
     listener = Listener(parent.driver, parent.event_loop.loop, desk.take)
     ((host, port),) = await listener.start("127.0.0.1", 0, "listen")
-    print(json.dumps({"host": host, "port": port, "pids": pids}), flush=True)
+    first = {"host": host, "port": port, "pids": pids, "tls_port": await listen_tls(parent, settings, desk)}
+    print(json.dumps(first), flush=True)
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         assert line == b"state\n"
         waiting = sum(each.waiting() for place in places for each in place._passers)
         state = {
+            "relays": desk.relays(),
             "connections": len(parent.driver.connections),
             "transports": len(parent.event_loop.transports),
             "waiting": waiting,
+            "rss": rss(),
             "files": len(os.listdir("/proc/self/fd")),
             "cpu": sum(os.times()[:2]),
         }
         print(json.dumps(state), flush=True)
+
+
+def rss() -> int:
+    """Return the memory of this process in bytes."""
+    return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
+
+
+async def listen_tls(parent: Shard, settings: Settings, desk: Desk) -> int:
+    """Listen with TLS, if the settings have a certificate; return the port."""
+    tls = served_tls(settings)
+    if tls is None:
+        return 0
+    loop = parent.event_loop.loop
+    server = ServedCertificates(parent.driver, loop, tls).server
+    listener = Listener(parent.driver, loop, partial(desk.take, secure=partial(TlsLayer, server)))
+    ((_, port),) = await listener.start("127.0.0.1", 0, "listen")
+    return port
 
 
 def main() -> None:
@@ -162,6 +185,7 @@ class DeskNode:
         first = json.loads(line)
         self.host: str = first["host"]
         self.port: int = first["port"]
+        self.tls_port: int = first["tls_port"]
         self.pids: list[int] = first["pids"]
 
     @property

@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 from typing_extensions import override
 
 from penstock.cluster.passing import StillPassing
+from penstock.cluster.relay import Relay
 from penstock.connections.connection import Connection
 from penstock.connections.connection_state import ConnectionState
 from penstock.connections.log_line import HANDSHAKE
@@ -62,13 +63,38 @@ class Desk:
         """`knows` returns whether a shard has a virtual host. Raises StartError if the broker has one."""
         if event_loop.driver.broker.vhosts:
             raise StartError("the broker of a desk serves no virtual hosts")
+        if not isinstance(event_loop.loop, TurnLoop):
+            raise StartError("clients can be passed to other processes only on a system with epoll, such as Linux")
         self._event_loop = event_loop
+        self._relays: set[Relay] = set()
+        self.selector = event_loop.loop.turn_selector
         self.knows = knows
         self.give = give
 
-    async def take(self, sock: socket.socket) -> None:
-        """Log in the client of a connected socket, which does not block; listeners call this."""
-        await attach(self._event_loop.loop, sock, DeskTransport(self._event_loop, self))
+    async def take(
+        self, sock: socket.socket, secure: Callable[[Transport], asyncio.BufferedProtocol] | None = None
+    ) -> None:
+        """Log in the client of a connected socket, which does not block; listeners call this.
+
+        `secure` returns a layer of TLS between the socket and its connection: then this process relays plain bytes.
+        """
+        transport = DeskTransport(self._event_loop, self)
+        await attach(self._event_loop.loop, sock, transport if secure is None else secure(transport))
+
+    def relays(self) -> int:
+        """Return the number of clients whose bytes this process relays."""
+        return len(self._relays)
+
+    def relay(self, client: asyncio.Transport, shard: socket.socket) -> None:
+        """Relay bytes between the layer of TLS of a client, and the other end of the socket that a shard has."""
+        relay = Relay(self.selector, self._event_loop.buffers.whole, client, shard, self._relays.discard)
+        self._relays.add(relay)
+        relay.begin()
+
+    def close(self) -> None:
+        """Disconnect the clients whose bytes are relayed."""
+        for relay in list(self._relays):
+            relay.abort()
 
 
 class DeskTransport(Transport):
@@ -206,37 +232,74 @@ class DeskTransport(Transport):
         if transport is None or self.full:
             return True  # `resume_writing` comes back.
         transport.pause_reading()
-        loop = self.event_loop.loop
         sock = transport.get_extra_info("socket")
-        if isinstance(loop, TurnLoop):
-            loop.turn_selector.watch(sock.fileno(), PEER_ENDED, self._on_hang_up)
+        self._desk.selector.watch(sock.fileno(), PEER_ENDED, self._on_hang_up)
         protocol = str(connection.engine.details()["protocol"])
         record = LoginRecord.describe(connection, protocol, self._rest)
-        self._giving = loop.create_task(self._give(connection, vhost, record, sock))
+        if connection.peer.tls is None:
+            giving = self._give(connection, vhost, record, sock)
+        else:
+            giving = self._give_relayed(connection, vhost, record)
+        self._giving = self.event_loop.loop.create_task(giving)
         return True
 
-    async def _give(self, connection: Connection, vhost: str, record: LoginRecord, sock: socket.socket) -> None:
+    async def _give_relayed(self, connection: Connection, vhost: str, record: LoginRecord) -> None:
+        """Give one end of a socket pair away: the layer of TLS stays in this process, which relays plain bytes."""
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            self._stop_giving()
+            self._refuse(connection, f"virtual host '{vhost}' cannot be reached: {error.strerror}")
+            return
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        with theirs:
+            await self._give(connection, vhost, record, theirs, ours)
+
+    async def _give(
+        self,
+        connection: Connection,
+        vhost: str,
+        record: LoginRecord,
+        sock: socket.socket,
+        relayed: socket.socket | None = None,
+    ) -> None:
+        """Give a socket away; `relayed` is the other end of a socket pair."""
+        reason = await self._outcome(connection, vhost, record, sock)
+        self._stop_giving()
+        transport = self._socket
+        if relayed is not None and transport is not None and reason == "":
+            self._socket = None
+            self.event_loop.lost(self)
+            self._desk.relay(transport, relayed)
+            return
+        if relayed is not None:
+            relayed.close()
+        if reason:
+            self._refuse(connection, reason)
+        elif transport is not None:
+            transport.abort()  # This closes the copy of this process: a shard has its own.
+
+    async def _outcome(
+        self, connection: Connection, vhost: str, record: LoginRecord, sock: socket.socket
+    ) -> str | None:
+        """Return the reason why no shard has taken a client, "" if one has, None if the client has ended or may be
+        taken still.
+        """
         handshake_s = connection.limits.start.handshake_s
         left_s = connection.times.opened + handshake_s - self.event_loop.loop.time()
         try:
             async with asyncio.timeout(left_s * WAIT_PART):
-                reason = await self._desk.give(vhost, record, sock)
-        except StillPassing:  # Nothing may be written to the socket any more.
-            reason = ""
-        except asyncio.CancelledError:
-            reason = ""
+                return await self._desk.give(vhost, record, sock)
+        except (asyncio.CancelledError, StillPassing):  # Nothing may be written to a socket that a shard may have.
+            return None
         except TimeoutError:
-            reason = f"virtual host '{vhost}' is not served yet; the client has waited for most of {handshake_s} s"
+            return f"virtual host '{vhost}' is not served yet; the client has waited for most of {handshake_s} s"
         except (OSError, PenstockError) as error:
-            reason = f"virtual host '{vhost}' cannot be reached: {error}"
+            return f"virtual host '{vhost}' cannot be reached: {error}"
         except Exception:
             log(INTERNAL_ERROR, "a client could not be given to its shard", error=True)
-            reason = f"virtual host '{vhost}' cannot be reached"
-        self._stop_giving()
-        if reason:
-            self._refuse(connection, reason)
-        elif self._socket is not None:
-            self._socket.abort()  # This closes the copy of this process: a shard has its own.
+            return f"virtual host '{vhost}' cannot be reached"
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         """Close the connection with a reason: no shard has the client."""
@@ -271,6 +334,5 @@ class DeskTransport(Transport):
             self._hang_up_timer = None
 
     def _unwatch(self) -> None:
-        loop, transport = self.event_loop.loop, self._socket
-        if isinstance(loop, TurnLoop) and transport is not None:
-            loop.turn_selector.unwatch(transport.get_extra_info("socket").fileno())
+        if self._socket is not None:
+            self._desk.selector.unwatch(self._socket.get_extra_info("socket").fileno())
