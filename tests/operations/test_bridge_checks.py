@@ -48,9 +48,9 @@ def test_value_of_another_type_is_refused(component: str) -> None:
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
-        (parameter("shovel", SHOVEL, dest_uri="amqp://"), "queue a of vhost / would be carried onto itself"),
+        (parameter("shovel", SHOVEL, dest_uri="amqp://"), "queue a of this broker would be carried onto itself"),
         (parameter("shovel", SHOVEL, src_uri="amqp://far", dest_uri="amqp://FAR:5672"), "carried onto itself"),
-        (parameter("bridge", BRIDGE, target="amqp://"), "queue a of vhost / would be carried onto itself"),
+        (parameter("bridge", BRIDGE, target="amqp://"), "queue a of this broker would be carried onto itself"),
     ],
 )
 def test_bridge_to_its_own_queue_is_refused(bad: Parameter, error: str) -> None:

@@ -13,10 +13,12 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from penstock.bridges.ends import End
 from penstock.bridges.hops import hops_of, with_hop
+from penstock.bridges.protocols import meet
 from penstock.bridges.state import AWAY, HELD, IDLE, MOVING, REFUSED, State
 from penstock.client.aio import Connection, Publisher, Receiver
 from penstock.client.engine.events import CLOSED, LOST, RECONNECTED, Event
@@ -24,7 +26,15 @@ from penstock.client.engine.messages import Forwarded
 from penstock.client.engine.outcomes import NO_ROUTE, ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.relay import Relay
-from penstock.client.errors import ChannelClosed, ClientError, ConnectError, ConnectionClosed, LinkClosed, Timeout
+from penstock.client.errors import (
+    ChannelClosed,
+    ClientError,
+    ConnectError,
+    ConnectionClosed,
+    LinkClosed,
+    Timeout,
+    WrongProtocol,
+)
 from penstock.client.handles import relay_of
 from penstock.client.options import Options
 from penstock.errors import PenstockError
@@ -164,8 +174,7 @@ class Carrier:
         """Carry until the end that the terms give, or `stop`. Raises `PenstockError` as the client does."""
         async with AsyncExitStack() as stack:
             try:
-                new = await self._opened(1, stack)
-                old = await self._opened(0, stack)
+                old, new = await self._opened(stack)
                 publisher = await _named(1, self._publisher(new))
                 receiver = await _named(0, self._receiver(old))
                 if receiver is not None:
@@ -179,33 +188,47 @@ class Carrier:
 
     # Ends
 
-    async def _opened(self, index: int, stack: AsyncExitStack) -> Connection:
-        noun, connection = NOUNS[index], Connection(self._options[index])
+    async def _opened(self, stack: AsyncExitStack) -> tuple[Connection, Connection]:
+        """Return the open connections to the source and the target."""
+        (old, new), (source, target) = self._options, NOUNS
 
-        def heard(event: Event) -> None:
-            if event.kind in (LOST, CLOSED):
-                self._away[noun] = event.reason
-            elif event.kind == RECONNECTED:
-                self._away.pop(noun, None)
-            if event.kind == CLOSED:
-                self._is_lost = True
-                if self._relay is not None:
-                    self._relay.wake()
-
-        async def close() -> None:
+        async def close(connection: Connection) -> None:
+            for noun in [noun for noun, each in self._connections.items() if each is connection]:
+                del self._connections[noun]
             with suppress(PenstockError):
                 await connection.close(CLOSE_S)
 
-        connection.on_event(heard)
+        async def opened(noun: str, options: Options) -> Connection:
+            connection = Connection(options)
+            connection.on_event(lambda event: self._heard(noun, connection, event))
+            try:
+                await connection
+            except WrongProtocol:
+                raise
+            except PenstockError as error:
+                reason = error.text if isinstance(error, ConnectError) and options.dial is not None else str(error)
+                raise EndLost(f"{noun} cannot be reached: {reason}") from error
+            stack.push_async_callback(close, connection)
+            self._connections[noun] = connection
+            return connection
+
         try:
-            await connection
-        except PenstockError as error:
-            is_here = self._options[index].dial is not None
-            text = error.text if is_here and isinstance(error, ConnectError) else str(error)
-            raise EndLost(f"{noun} cannot be reached: {text}") from error
-        stack.push_async_callback(close)
-        self._connections[noun] = connection
-        return connection
+            return await meet(old, new, partial(opened, source), partial(opened, target), close)
+        except WrongProtocol as error:
+            raise EndLost(f"an end cannot be reached: {error}") from error
+
+    def _heard(self, noun: str, connection: Connection, event: Event) -> None:
+        """Note a lost connection, or its return; one that another has replaced does not count."""
+        if self._connections.get(noun) is not connection:
+            return
+        if event.kind in (LOST, CLOSED):
+            self._away[noun] = event.reason
+        elif event.kind == RECONNECTED:
+            self._away.pop(noun, None)
+        if event.kind == CLOSED:
+            self._is_lost = True
+            if self._relay is not None:
+                self._relay.wake()
 
     async def _publisher(self, new: Connection) -> Publisher:
         terms = self._terms
