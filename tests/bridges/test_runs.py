@@ -129,7 +129,7 @@ async def test_bridge_whose_login_is_not_answered_says_so(here: BridgeHouse, the
 
 
 @pytest.mark.parametrize("protocol", ["amqp091", "amqp10"])
-async def test_no_delivery_is_settled_by_a_tag_of_an_older_channel(
+async def test_delivery_is_not_settled_by_a_tag_of_an_older_channel(
     here: BridgeHouse, there: BridgeHouse, protocol: str
 ) -> None:
     count = 3_000

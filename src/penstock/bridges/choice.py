@@ -26,7 +26,7 @@ Pair = tuple[Options, Options]
 
 
 class Choice:
-    """What a definition wants, and what was found."""
+    """Delivery that a definition wants, and the one that the ends can."""
 
     def __init__(self, wanted: str, name: str, by_messages: Pair, by_blocks: Pair) -> None:
         """`name` is that of the bridge in the names of its cursor and its query."""

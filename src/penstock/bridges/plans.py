@@ -1,4 +1,4 @@
-"""Plans: what a bridge does by its spec: ends, terms and times, made anew for each attempt to connect.
+"""Plans of bridges by their specs: ends, terms and times, made anew for each attempt to connect.
 
 Theory of operation. A spec is JSON from the broker, and its value was checked when it was set. A store of an earlier
 version may have values that nobody has checked, so that each reader raises `ConfigError` for what it cannot use.
@@ -51,7 +51,7 @@ class Carries(Protocol):
 
 
 class Plan(NamedTuple):
-    """What a bridge does."""
+    """Plan of one bridge."""
 
     make: Callable[[int, State], Carries]
     """Function that returns the carrier of an attempt, by its number. Raises `ConfigError`."""

@@ -22,7 +22,6 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
-import penstock
 from penstock.logs.ids import BRIDGES_LOST
 from penstock.logs.logger import log
 from penstock.server.bridge_channel import BridgeChannel, ChannelEnded, Row
@@ -67,7 +66,7 @@ class BridgeWorker:
         """True if the worker was told to end."""
         self._is_closed = False
         self._connections = 0
-        self._burial: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -103,14 +102,14 @@ class BridgeWorker:
             process.kill()
         if self._channel is not None:
             self._lose("the broker stops")
-        if self._burial is not None:
-            await self._burial
+        if self._ending is not None:
+            await self._ending
 
     # The process
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        folder = str(Path(penstock.__file__).parent.parent)
+        folder = str(Path(__file__).parents[2])
         given = os.environ.get("PYTHONPATH")
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{given}" if given else folder}
         descriptor = theirs.fileno()
@@ -150,9 +149,9 @@ class BridgeWorker:
                 sock.close()
         self._replies.clear()
         self._epoch = -1
-        self._burial = self._loop.create_task(self._bury(process, reason))
+        self._ending = self._loop.create_task(self._await_end(process, reason))
 
-    async def _bury(self, process: subprocess.Popen[bytes], reason: str) -> None:
+    async def _await_end(self, process: subprocess.Popen[bytes], reason: str) -> None:
         """Wait for the end of a process without a channel; one that does not end is killed."""
         try:
             code = await asyncio.to_thread(process.wait, 1.0)
