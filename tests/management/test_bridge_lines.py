@@ -64,7 +64,9 @@ def test_bridge_is_named_at_its_target_too_and_nowhere_else() -> None:
     scene.join().declare("in")
     scene.put("home", value={"src-uri": "amqp://old", "src-queue": "in", "dest-uri": "amqp://", "dest-queue": "in"})
     told = scene.why("in")
-    assert told["sentences"][-1] == "shovel home brings messages of queue in of amqp://old/ to queue in, and is starting"
+    assert (
+        told["sentences"][-1] == "shovel home brings messages of queue in of amqp://old/ to queue in, and is starting"
+    )
     assert len(told["bridges"]) == 1
     scene.join().declare("alone")
     assert "bridges" not in scene.why("alone")

@@ -204,6 +204,17 @@ def test_bridge_of_a_file_with_a_wrong_key_is_refused_with_its_place(driver: Bro
         import_definitions(driver, {"parameters": [entry]})
 
 
+def test_bridges_of_a_deleted_user_are_paused(driver: BrokerDriver) -> None:
+    add_user(driver, "anna", "policymaker")
+    do(driver, "bridge.declare", "anna", name="b", source="orders", target=TARGET)
+    do(driver, "bridge.declare", name="other", source="orders", target=TARGET)
+    do(driver, "user.delete", name="anna")
+    assert stored(driver).run_as == ""
+    assert list(driver.bridges.wanted()) == ["bridge:/:other"]
+    add_user(driver, "anna", "policymaker")
+    assert list(driver.bridges.wanted()) == ["bridge:/:other"], "another user of the name runs nothing of the former"
+
+
 def test_deleted_virtual_host_takes_its_bridges_along(driver: BrokerDriver) -> None:
     vhosts.declare_vhost(driver, "eu")
     put_parameter(driver, Parameter("shovel", "eu", "s", SHOVEL, "guest"))

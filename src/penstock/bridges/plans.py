@@ -92,7 +92,7 @@ def _link_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
 
     first = make(0, State())
     delay_s = max(float(value.get("reconnect-delay", LINK_RECONNECT_S)), LEAST_S)
-    return Plan(make, delay_s, first.source, first.target)
+    return Plan(make, delay_s, first.sides.source, first.sides.target)
 
 
 def _bridge_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:

@@ -63,9 +63,14 @@ class Bridge:
         """End in order; `run` returns then. A link that `is_gone` for good leaves nothing at its upstream."""
         self._stopping.set()
         if is_gone and isinstance(self._carrier, FederationLink):
-            self._carrier.is_gone = True
+            self._carrier.sides.is_gone = True
         if self._carrier is not None:
             self._carrier.stop()
+
+    def look(self) -> None:
+        """Look at the broker again: what a link of federation has seen there has changed."""
+        if isinstance(self._carrier, FederationLink):
+            self._carrier.look_again()
 
     async def run(self) -> None:
         """Carry until `stop`; a bridge that has ended by its definition waits for it."""
