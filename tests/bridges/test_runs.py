@@ -179,6 +179,8 @@ async def test_source_behind_a_slow_target_is_held_with_its_producers(here: Brid
             await seen(lambda: bridge.last["state"] == "held")
             assert "queue b" in bridge.last["reason"]
             assert (here.depth("a") <= 50, there.depth("b") <= 10) == (True, True)
+            await seen(lambda: bridge.last["why"], "the words of the target")
+            assert "queue b" in bridge.last["why"][0]
             async with other.receiver("b", prefetch=1) as receiver:
                 for number in range(40):
                     delivery = await receiver.receive(PATIENCE)

@@ -78,7 +78,7 @@ class ChosenCarrier:
     @property
     def why(self) -> list[str]:
         """Return what the target says of its gates, while it holds."""
-        return self._carrier.why if isinstance(self._carrier, BlockCarrier) else []
+        return [] if self._carrier is None else self._carrier.why
 
     def stop(self) -> None:
         """End in order."""

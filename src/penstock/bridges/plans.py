@@ -97,7 +97,7 @@ def _link_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
 
 def _bridge_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
     source = source_of(str(value.get("source", "")), True)
-    target = target_of(str(value.get("target", "")), source, True)
+    target = target_of(str(value.get("target", "")), source, True, spec.get("ports", ()))
     settings = canonical(KEYS, value)
     name, user, selector = connection_name(spec), str(spec["run_as"]), str(settings["selector"])
     delay_s, count = float(settings["reconnect-delay"]), settings.get("delete-after")

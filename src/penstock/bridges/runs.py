@@ -158,7 +158,7 @@ class Bridge:
         """Report, if something has changed."""
         state, carrier = self.state, self._carrier
         lag = None if carrier is None else carrier.lag
-        now = state.name, state.reason, state.carried, state.refused, state.again, lag
+        now = state.name, state.reason, state.carried, state.refused, state.again, lag, tuple(self._why())
         if now != self._reported or state.name == MOVING:
             self._reported = now
             self._tell(self._row(lag))

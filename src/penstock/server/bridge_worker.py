@@ -12,7 +12,6 @@ bridges. When the broker is killed, the worker sees the end of its channel and e
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import socket
@@ -263,10 +262,12 @@ class BridgeWorker:
         if not wanted:
             self._is_leaving = True
             return self._tell(channel)
-        name = self._shard.driver.broker.table.parameters.cluster_name(self._shard.driver.name)
+        driver = self._shard.driver
+        name = driver.broker.table.parameters.cluster_name(driver.name)
+        ports = [port for kind, _, port in driver.process.listeners if kind.startswith("amqp")]
         for key, spec in wanted.items():
             if self._known.get(key) != spec["revision"]:
-                if not channel.send({"run": spec, "cluster": name}):
+                if not channel.send({"run": {**spec, "ports": ports}, "cluster": name}):
                     return False
                 self._known[key] = spec["revision"]
         self._epoch = epoch
