@@ -26,7 +26,7 @@ Pair = tuple[Options, Options]
 
 
 class Choice:
-    """What a definition wants, and what was found."""
+    """Delivery that a definition wants, and the one that the ends can."""
 
     def __init__(self, wanted: str, name: str, by_messages: Pair, by_blocks: Pair) -> None:
         """`name` is that of the bridge in the names of its cursor and its query."""
@@ -78,7 +78,7 @@ class ChosenCarrier:
     @property
     def why(self) -> list[str]:
         """Return what the target says of its gates, while it holds."""
-        return self._carrier.why if isinstance(self._carrier, BlockCarrier) else []
+        return [] if self._carrier is None else self._carrier.why
 
     def stop(self) -> None:
         """End in order."""
