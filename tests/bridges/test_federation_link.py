@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.bridges.carrier import EndLost
-from penstock.bridges.federation_link import STOCK, FederationLink, link_of
+from penstock.bridges.federation_link import STOCK, FederationLink, OwnUpstream, link_of
 from penstock.bridges.link_terms import terms_of
 from penstock.bridges.state import HELD, State
 from penstock.client.options import Options
@@ -242,7 +241,7 @@ async def are_settled(links: list[FederationLink], carried: int) -> bool:
 
 async def test_exchange_that_would_be_its_own_upstream_is_refused(broker: BrokerProcess) -> None:
     link = await link_between(broker, "a", "a", "exchange", "amq.topic")
-    with pytest.raises(EndLost, match=r"exchange 'amq\.topic' in vhost 'a' of .* would be its own upstream"):
+    with pytest.raises(OwnUpstream, match=r"exchange 'amq\.topic' in vhost 'a' of .* would be its own upstream"):
         await link.run()
 
 

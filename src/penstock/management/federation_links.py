@@ -77,7 +77,7 @@ class FederationLinks(SpecSource):
         """Changes of both tables at which the links were found."""
         self._revision: int = 0
         self._seen: dict[str, tuple[object, int]] = {}
-        """What `news` saw last of each link's queue or exchange."""
+        """Last state of the queue or exchange of each link, for `news`."""
         self.left_out: str = ""
         """Sentence about objects without links because of `LINKS_MOST`; empty without any."""
 
