@@ -26,7 +26,15 @@ from penstock.client.engine.messages import Forwarded
 from penstock.client.engine.outcomes import NO_ROUTE, ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.relay import Relay
-from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, WrongProtocol
+from penstock.client.errors import (
+    ChannelClosed,
+    ClientError,
+    ConnectError,
+    ConnectionClosed,
+    LinkClosed,
+    Timeout,
+    WrongProtocol,
+)
 from penstock.client.handles import relay_of
 from penstock.client.options import Options
 from penstock.errors import PenstockError
@@ -80,6 +88,8 @@ class Terms:
     """Number of messages after which it ends; None for no end."""
     selector: str = ""
     """Selector that messages must match; empty for all."""
+    seconds: float | None = None
+    """Seconds after which it ends; None for no end."""
     until_empty: bool = False
     """True to end when the source has no message for `EMPTY_S`."""
     with_hops: bool = False
@@ -93,7 +103,7 @@ class Terms:
     counts_first: bool = False
     """True to end after as many messages as the source has at the beginning."""
     keeps_target: bool = False
-    """True to send each message to the exchange and key with which it was published at the source."""
+    """True to send each message to the exchange to which it was published, with its key unless the target has one."""
     change: Change | None = None
     source_setup: SourceSetup | None = None
     target_setup: TargetSetup | None = None
@@ -282,7 +292,7 @@ class Carrier:
 
     async def _carry(self, relay: Relay, publisher: Publisher, old: Connection, new: Connection) -> None:
         loop = asyncio.get_running_loop()
-        quiet_since = loop.time()
+        began = quiet_since = loop.time()
         self._look(relay, publisher)
         while not self._stopping.is_set():
             relay.publisher.check()
@@ -298,6 +308,8 @@ class Carrier:
             if moved or relay.under_way or self._away or (relay.left and self._terms.tries_again):
                 quiet_since = loop.time()
             elif self._is_to_empty and loop.time() - quiet_since >= EMPTY_S:
+                return
+            if self._terms.seconds is not None and loop.time() - began >= self._terms.seconds:
                 return
             self._look(relay, publisher)
             if self._is_lost:
@@ -344,7 +356,8 @@ class Carrier:
             relay.refuse(delivery, f"it has come through {counted(hops, 'bridge')}; max-hops is {terms.hops_most}")
             return False
         if terms.keeps_target:
-            message.exchange, message.routing_key = delivery.exchange, delivery.routing_key
+            message.exchange = delivery.exchange
+            message.routing_key = delivery.routing_key if self._target.key is None else self._target.key
         if terms.with_hops:
             message.properties = with_hop(message.properties, self._source, delivery.redelivered)
         if terms.change is not None and not terms.change(delivery, message):
@@ -447,5 +460,5 @@ async def _named(index: int, preparing: Coroutine[Any, Any, T]) -> T:
     """Prepare an end, and name it in errors."""
     try:
         return await preparing
-    except ClientError as error:
+    except (ChannelClosed, LinkClosed, Timeout) as error:
         raise EndLost(f"{NOUNS[index]}: {error}") from error
