@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
+from penstock.bridges.auto_carrier import AT_LEAST_ONCE, EXACTLY_ONCE, AutoCarrier
+from penstock.bridges.block_carrier import BlockCarrier, Known
 from penstock.bridges.carrier import Carrier, Terms
 from penstock.bridges.dialing import Dial, options_of
 from penstock.bridges.ends import source_of, target_of
@@ -18,6 +20,7 @@ from penstock.bridges.federation_link import FederationLink, link_of
 from penstock.bridges.link_terms import terms_of, uris_of
 from penstock.bridges.shovels import shovel_of
 from penstock.bridges.state import State
+from penstock.client.options import Options
 from penstock.errors import ConfigError
 
 Spec = Mapping[str, Any]
@@ -28,14 +31,20 @@ RECONNECT_S: Final = 0.1
 LINK_RECONNECT_S: Final = 5.0
 """The same of a link of federation: RabbitMQ's default."""
 PREFETCH: Final = 2000
-AT_LEAST_ONCE: Final = "at least once"
+AUTO: Final = "auto"
+BY_BLOCKS: Final = "exactly-once"
+BY_MESSAGES: Final = "at-least-once"
+"""Values of `delivery`."""
 
 
 class Carries(Protocol):
     """Carrier of either kind."""
 
     state: State
-    lag: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Return the messages in the source; None if unknown."""
 
     def stop(self) -> None:
         """End in order."""
@@ -92,27 +101,46 @@ def _bridge_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
     source = source_of(str(value.get("source", "")), True)
     target = target_of(str(value.get("target", "")), source, True)
     name, user = connection_name(spec), str(spec["run_as"])
-    selector = str(value.get("selector", ""))
-    reading = {"protocol": "amqp10"} if selector else {}
-    old = options_of(source.url, "source", name, user, dial, **reading)
-    new = options_of(target.url, "target", name, user, dial)
+
+    def options(source_protocol: str = "", target_protocol: str = "") -> tuple[Options, Options]:
+        ends = (source.url, "source", source_protocol), (target.url, "target", target_protocol)
+        old, new = (
+            options_of(url, noun, name, user, dial, **({"protocol": protocol} if protocol else {}))
+            for url, noun, protocol in ends
+        )
+        return old, new
+
+    terms = _terms_of(value)
+    delivery = str(value.get("delivery", AUTO))
+    by_messages = options("amqp10" if terms.selector else "")
+    by_blocks = options("amqp091", "amqp091")
+    known = Known()
+
+    def make(number: int, state: State) -> Carries:
+        left = None if terms.count is None else max(terms.count - state.carried, 0)
+        now = replace(terms, count=left)
+        if delivery == BY_BLOCKS:
+            return BlockCarrier(source, target, *by_blocks, now, name, state, known)
+        if delivery == BY_MESSAGES or terms.selector:
+            return Carrier(source, target, *by_messages, now, state)
+        return AutoCarrier(source, target, by_messages, by_blocks, now, name, state, known)
+
+    delay_s = float(value.get("reconnect-delay", RECONNECT_S))
+    promise = EXACTLY_ONCE if delivery == BY_BLOCKS else AT_LEAST_ONCE
+    return Plan(make, delay_s, str(source), str(target), promise)
+
+
+def _terms_of(value: Mapping[str, Any]) -> Terms:
     count = value.get("delete-after")
-    terms = Terms(
+    return Terms(
         count=count if isinstance(count, int) else None,
-        selector=selector,
+        selector=str(value.get("selector", "")),
         with_hops=value.get("forward-headers") is True,
         prefetch=int(value.get("prefetch", PREFETCH)),
         hops_most=value.get("max-hops"),
         tries_again=True,
         look_s=LOOK_S,
     )
-    delay_s = float(value.get("reconnect-delay", RECONNECT_S))
-
-    def make(number: int, state: State) -> Carrier:
-        left = None if terms.count is None else max(terms.count - state.carried, 0)
-        return Carrier(source, target, old, new, replace(terms, count=left), state)
-
-    return Plan(make, delay_s, str(source), str(target))
 
 
 def connection_name(spec: Spec) -> str:

@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from penstock.bridges.auto_carrier import AT_LEAST_ONCE, AutoCarrier
+from penstock.bridges.block_carrier import BlockCarrier
 from penstock.bridges.dialing import Dial
 from penstock.bridges.federation_link import FederationLink
 from penstock.bridges.plans import Carries, Plan, Spec, plan_of
-from penstock.bridges.state import AWAY, ENDED, MOVING, REFUSED, STARTING, State
+from penstock.bridges.state import AWAY, ENDED, HELD, MOVING, REFUSED, STARTING, State
 from penstock.errors import ConfigError, PenstockError
 
 PAUSE_MOST_S: Final = 30.0
@@ -167,11 +169,24 @@ class Bridge:
             "again": state.again,
             "last": state.last + offset if state.last else 0,
             "lag": lag,
-            "delivery": "at least once" if plan is None else plan.delivery,
-            "why": [self.plain(each) for each in state.reasons] if state.name == REFUSED else [],
+            "delivery": self._delivery(),
+            "why": [self.plain(each) for each in self._why()],
             "source": "" if plan is None else plan.source,
             "target": "" if plan is None else plan.target,
         }
+
+    def _delivery(self) -> str:
+        """Return how the bridge carries: a carrier that chooses says so itself."""
+        if isinstance(self._carrier, AutoCarrier):
+            return self._carrier.delivery
+        return AT_LEAST_ONCE if self._plan is None else self._plan.delivery
+
+    def _why(self) -> list[str]:
+        """Return the reasons of refusals, or what the target says of the gates that hold the bridge."""
+        if self.state.name == REFUSED:
+            return self.state.reasons
+        carrier = self._carrier
+        return carrier.why if self.state.name == HELD and isinstance(carrier, (AutoCarrier, BlockCarrier)) else []
 
     def plain(self, text: str) -> str:
         """Return a text without the passwords of the definition."""
