@@ -445,16 +445,21 @@ class BlockCarrier:
             await asyncio.wait({self._settling}, timeout=ENDING_S)
 
     async def _leave(self, old: Connection) -> None:
-        """Delete the cursor, if no message is at both ends: the queue is an ordinary one again.
+        """Delete the cursor, if no message is at both ends and none would be read again: the queue is ordinary again.
 
-        The next bridge has another cursor, and begins with what is left.
+        The next bridge has another cursor, and begins with what is left. A stream, and a queue that others read by
+        cursors, have messages that this bridge has carried: there the cursor stays.
         """
         if not self._token or self._sent or self._settled != self._at:
             return
+        queue = self._source.queue
         with suppress(PenstockError):
-            fields = {"cursor": self._cursor, "token": self._token, "end": {self._source.queue: self._at}}
+            fields = {"cursor": self._cursor, "token": self._token, "end": {queue: self._at}}
             await self._request(old, "cursor.settle", fields)  # It is refused if the cursor is another bridge's now.
-            await old.request("cursor.delete", cursor=self._cursor)
+            next_one = {"cursor": f"{self._cursor} next", "queues": [queue], "starting": "earliest", "dry_run": True}
+            found = await self._request(old, "cursor.attach", next_one)
+            if found["initial"][queue] >= self._at:
+                await old.request("cursor.delete", cursor=self._cursor)
 
     async def _end(self) -> None:
         """Drop what is left: requests without an answer, and the question why the target holds."""
