@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.bridges.federation_link import STOCK, FederationLink, OwnUpstream, link_of
+from penstock.bridges.carrier import EndLost
+from penstock.bridges.federation_link import STOCK, FederationLink, link_of
 from penstock.bridges.link_terms import terms_of
 from penstock.bridges.state import HELD, State
 from penstock.client.options import Options
@@ -175,7 +176,7 @@ async def test_link_that_is_gone_deletes_the_upstream_queue_unless_never(broker:
             link = await link_between(broker, "a", "b", "exchange", name, resource_cleanup_mode=mode)
             async with running(link):
                 await eventually(lambda: is_bound(old, name, ["#"]))
-                link.is_gone = is_gone
+                link.sides.is_gone = is_gone
             names = [row["name"] async for row in old.list("queues")]
             assert any(each.startswith(f"federation: {name} ->") for each in names) == kept
 
@@ -241,7 +242,7 @@ async def are_settled(links: list[FederationLink], carried: int) -> bool:
 
 async def test_exchange_that_would_be_its_own_upstream_is_refused(broker: BrokerProcess) -> None:
     link = await link_between(broker, "a", "a", "exchange", "amq.topic")
-    with pytest.raises(OwnUpstream, match=r"exchange 'amq\.topic' in vhost 'a' of .* would be its own upstream"):
+    with pytest.raises(EndLost, match=r"exchange 'amq\.topic' in vhost 'a' of .* would be its own upstream"):
         await link.run()
 
 

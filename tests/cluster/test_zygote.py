@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,64 +12,35 @@ import pytest
 
 from penstock.cluster.zygote import Zygote
 from penstock.errors import StartError
-from tests.support.brokers import PATIENCE, eventually
+from tests.support.brokers import eventually
+from tests.support.told_program import ToldProgram
 
 WAYS = ("signal", "pipe")
 """How processes end with their parent: by the signal of Linux, and as elsewhere."""
 
 
-class Parent:
+class Parent(ToldProgram):
     """The program tests/support/zygote_parent.py."""
 
     def __init__(self, way: str) -> None:
-        self.alive, held = os.pipe()
-        """Pipe that all of its processes hold: it ends when the last of them has ended."""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.zygote_parent", way],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[held],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )  # fmt: skip
-        os.close(held)
-        self._unread: list[dict[str, Any]] = []
-        self.zygote = self.await_row("zygote")["zygote"]
-
-    def tell(self, **order: object) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-
-    def await_row(self, key: str, value: object = None) -> dict[str, Any]:
-        """Return the next row with a key, which has a value."""
-        assert self.process.stdout is not None
-        while True:
-            for row in self._unread:
-                if key in row and value in (None, row[key]):
-                    self._unread.remove(row)
-                    return row
-            line = self.process.stdout.readline()
-            assert line, self.process.communicate()[1]
-            self._unread.append(json.loads(line))
+        super().__init__("zygote_parent", way)
+        self.zygote = self.await_row(zygote=None)["zygote"]
 
     def fork(self, name: str, **order: object) -> dict[str, Any]:
         """Fork a shard; return its first message."""
         self.tell(fork=name, **order)
-        assert self.await_row("kind", "forked")["name"] == name
-        return self.await_row("shard", name)
+        self.await_row(kind="forked", name=name)
+        return self.await_row(shard=name)
 
-    def await_end_of_all(self) -> None:
-        """Wait until no process is left."""
-        assert select.select([self.alive], [], [], PATIENCE)[0], "a process lives on"
-        assert os.read(self.alive, 1) == b""
+    def await_end(self) -> dict[str, Any]:
+        """Wait for the end of the next shard."""
+        return self.await_row(kind="ended")
 
 
 @pytest.fixture(params=WAYS)
 def parent(request: pytest.FixtureRequest) -> Iterator[Parent]:
-    found = Parent(request.param)
-    yield found
-    with found.process:
-        found.process.kill()
-    found.await_end_of_all()
-    os.close(found.alive)
+    with Parent(request.param) as found:
+        yield found
 
 
 def test_shard_is_a_child_of_the_zygote_with_its_channel_alone(parent: Parent) -> None:
@@ -83,25 +50,25 @@ def test_shard_is_a_child_of_the_zygote_with_its_channel_alone(parent: Parent) -
     assert first["files"] == second["files"]  # The second has no copy of the channel of the first.
     parent.tell(signal="1", number="SIGTERM")
     parent.tell(signal="1", number="SIGKILL")
-    ended = parent.await_row("kind", "ended")
-    assert (ended["name"], ended["pid"], ended["cause"]) == ("1", first["pid"], "killed by signal 9")
+    ended = parent.await_end()
+    assert (ended["name"], ended["pid"], ended["cause"]) == ("1", first["pid"], "was killed by signal 9")
 
 
 def test_ends_of_shards_are_reported_with_their_causes(parent: Parent) -> None:
     parent.fork("exits", exit=3)
-    assert parent.await_row("kind", "ended")["cause"] == "ended with status 3"
+    assert parent.await_end()["cause"] == "ended with status 3"
     parent.fork("raises", **{"raise": "broken"})
-    assert parent.await_row("kind", "ended")["cause"] == "ended with status 70"
+    assert parent.await_end()["cause"] == "ended with status 70"
     again = parent.fork("exits")  # The name is free again.
     os.kill(again["pid"], signal.SIGKILL)
-    assert parent.await_row("kind", "ended")["pid"] == again["pid"]
+    assert parent.await_end()["pid"] == again["pid"]
 
 
 def test_signal_for_an_absent_shard_reaches_no_process(parent: Parent) -> None:
     parent.fork("1")
     parent.tell(signal="2", number="SIGKILL")
     parent.fork("3", exit=0)
-    assert parent.await_row("kind", "ended")["name"] == "3"
+    assert parent.await_end()["name"] == "3"
 
 
 def test_killed_parent_takes_zygote_and_hanging_shards_with_it(parent: Parent) -> None:
@@ -114,7 +81,7 @@ def test_killed_parent_takes_zygote_and_hanging_shards_with_it(parent: Parent) -
 def test_killed_zygote_takes_hanging_shards_with_it(parent: Parent) -> None:
     shards = [parent.fork(str(number), hang=True)["pid"] for number in range(5)]
     os.kill(parent.zygote, signal.SIGKILL)
-    parent.await_row("zygote", "ended")
+    parent.await_row(zygote="ended")
     for pid in shards:
         eventually(lambda pid=pid: not os.path.exists(f"/proc/{pid}/root") or None, "a shard has ended")
 
@@ -125,14 +92,13 @@ def test_signals_of_a_terminal_do_not_reach_zygote_and_shards(parent: Parent) ->
         os.kill(parent.zygote, each)
         os.kill(pid, each)
     parent.fork("2", exit=0)
-    assert parent.await_row("kind", "ended")["name"] == "2"
+    assert parent.await_end()["name"] == "2"
 
 
 def test_stopped_zygote_leaves_no_shard(parent: Parent) -> None:
     parent.fork("1", hang=True)
-    assert parent.process.stdin is not None
-    parent.process.stdin.close()
-    parent.await_row("stopped")
+    parent.end_input()
+    parent.await_row(stopped=True)
     parent.await_end_of_all()
 
 

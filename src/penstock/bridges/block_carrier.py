@@ -192,8 +192,6 @@ class BlockCarrier:
                 return
             except (ConnectionClosed, Timeout) as error:
                 self._drop_sent()
-                if not self._known_at:
-                    raise
                 await self._returned(old, new, error)
             except (ControlError, _Refused, Doubtful) as error:
                 self._drop_sent()

@@ -8,11 +8,13 @@ predeclared; over AMQP 1.0 nothing is declared.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import product
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from penstock.bridges.carrier import ON_CONFIRM, Carrier, Terms
+from penstock.bridges.carrier import Carrier, Terms
 from penstock.bridges.dialing import Dial, options_of
 from penstock.bridges.ends import End
 from penstock.bridges.state import State
@@ -22,17 +24,16 @@ from penstock.client.engine.receiver import Delivery
 from penstock.client.errors import ChannelClosed
 from penstock.content.properties import PROPERTY_NAMES, Properties
 from penstock.errors import ConfigError
+from penstock.operations.key_table import canonical
+from penstock.operations.shovel_keys import KEYS
 
 Spec = Mapping[str, Any]
 AMQP091: Final = "amqp091"
 AMQP10: Final = "amqp10"
 PROTOCOLS: Final = {AMQP091: AMQP091, AMQP10: AMQP10, "local": AMQP091}
 """Protocols of an end, with that of its connection."""
-PREFETCH: Final = 1000
 PREFETCH_MOST: Final = 65_535
-RECONNECT_S: Final = 1.0
 QUEUE_LENGTH: Final = "queue-length"
-NEVER: Final = "never"
 QUEUES: Final = ("/queues/", "/queue/", "/amq/queue/")
 EXCHANGES: Final = ("/exchanges/", "/exchange/")
 """Beginnings of addresses of RabbitMQ that name a queue or an exchange."""
@@ -50,16 +51,13 @@ class Side:
     def __init__(self, value: Mapping[str, Any], prefix: str, noun: str) -> None:
         self.noun = noun
         self.uris = _uris(value.get(f"{prefix}-uri"), noun)
-        self.protocol = PROTOCOLS.get(str(value.get(f"{prefix}-protocol", AMQP091)), "")
+        self.protocol = PROTOCOLS[value[f"{prefix}-protocol"]]
         self.queue = _text(value, f"{prefix}-queue")
         self.exchange = _text(value, f"{prefix}-exchange")
         self.key = _text(value, f"{prefix}-exchange-key")
         self.address = _text(value, f"{prefix}-address")
-        arguments = value.get(f"{prefix}-queue-args")
-        self.arguments: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
+        self.arguments: dict[str, Any] = value.get(f"{prefix}-queue-args", {})
         self.is_predeclared = value.get(f"{prefix}-predeclared") is True
-        if not self.protocol:
-            raise ConfigError(f"the protocol of the {noun} is {', '.join(PROTOCOLS)}")
         if self.protocol == AMQP10:
             self.queue, self.exchange, self.key = self.address or "", None, None
             if not self.address:
@@ -79,7 +77,7 @@ class Side:
 
     def fields(self, prefix: str) -> dict[str, object]:
         """Return the place as fields of the header of a shovelled message."""
-        named = {"queue": self.queue, "exchange": self.exchange, "exchange-key": self.key}
+        named = {"queue": self.queue, "exchange": self.exchange, "exchange-key": None if self.queue else self.key}
         return {f"{prefix}-{name}": value for name, value in named.items() if value is not None}
 
 
@@ -87,7 +85,7 @@ class Shovel:
     """Shovel of a spec."""
 
     def __init__(self, spec: Spec, cluster: str, dial: Dial) -> None:
-        value = spec["value"]
+        value = canonical(KEYS, spec["value"])
         self._spec = spec
         self._value = value
         self._dial = dial
@@ -97,16 +95,20 @@ class Shovel:
         if self._old.queue is None and self._old.exchange is None:
             raise ConfigError("the source names no queue and no exchange")
         self.source, self.target = self._old.shown(), self._new.shown()
-        delay = value.get("reconnect-delay", RECONNECT_S)
-        self.delay_s = float(delay) if isinstance(delay, (int, float)) else RECONNECT_S
-        self._left = _count(_older(value, "src-delete-after"))
+        if any(self._new.end(number).is_same(self._old.end(other)) for number, other in self._pairs()):
+            raise ConfigError(f"{self.source} would be carried onto itself")
+        self.delay_s = float(value["reconnect-delay"])
+        after = value.get("src-delete-after")
+        self._left = after if isinstance(after, int) else None
         """Messages after which the shovel has ended; None for no end."""
-        self._done = 0
-        """Messages of these that earlier carriers have carried."""
-        self._set = _properties(_older(value, "dest-publish-properties"))
-        self._adds_headers = _older(value, "dest-add-forward-headers") is True
-        self._adds_time = _older(value, "dest-add-timestamp-header") is True
-        self._carrier: Carrier | None = None
+        seconds = value.get("src-delete-after-duration")
+        self._ends_at = None if seconds is None else time.monotonic() + seconds
+        self._set = _properties(value.get("dest-publish-properties"))
+        self._adds_headers = value.get("dest-add-forward-headers") is True
+        self._adds_time = value.get("dest-add-timestamp-header") is True
+
+    def _pairs(self) -> Iterable[tuple[int, int]]:
+        return product(range(len(self._new.uris)), range(len(self._old.uris)))
 
     def carrier(self, number: int, state: State) -> Carrier:
         """Return the carrier of an attempt."""
@@ -117,28 +119,24 @@ class Shovel:
             options_of(end.url, side.noun, name, user, self._dial, protocol=side.protocol)
             for end, side in ((source, old), (target, new))
         ]
-        if self._carrier is not None:
-            self._done += self._carrier.confirmed
-        carrier = self._carrier = Carrier(source, target, given[0], given[1], self._terms(source, target), state)
-        return carrier
+        return Carrier(source, target, given[0], given[1], self._terms(source, target, state.carried), state)
 
-    def _terms(self, source: End, target: End) -> Terms:
+    def _terms(self, source: End, target: End, done: int) -> Terms:
         old, new, value = self._old, self._new, self._value
-        prefetch, arguments = _older(value, "src-prefetch-count"), value.get("src-consumer-args")
-        prefetch = prefetch if isinstance(prefetch, int) else PREFETCH
-        mode = value.get("ack-mode", ON_CONFIRM)
+        arguments = value.get("src-consumer-args", {})
         changes = self._adds_headers or self._adds_time or bool(self._set)
         return Terms(
-            count=None if self._left is None else max(self._left - self._done, 0),
-            counts_first=_older(value, "src-delete-after") == QUEUE_LENGTH,
-            prefetch=min(prefetch, PREFETCH_MOST) or PREFETCH_MOST,
-            ack_mode=mode if isinstance(mode, str) else ON_CONFIRM,
+            count=None if self._left is None else max(self._left - done, 0),
+            seconds=None if self._ends_at is None else max(self._ends_at - time.monotonic(), 0.0),
+            counts_first=value.get("src-delete-after") == QUEUE_LENGTH,
+            prefetch=value["src-prefetch-count"] or PREFETCH_MOST,
+            ack_mode=value["ack-mode"],
             tries_again=True,
             keeps_target=not new.queue and new.exchange is None,
             change=_Change(self, source, target).apply if changes else None,
             source_setup=self._source_ready if old.protocol == AMQP091 else None,
-            target_setup=self._target_ready,
-            consumer_arguments=arguments if isinstance(arguments, dict) and old.protocol == AMQP091 else {},
+            target_setup=partial(self._target_ready, target.url),
+            consumer_arguments=arguments if old.protocol == AMQP091 else {},
             consumer_name=_text(value, "src-consumer-name") or "",
             look_s=LOOK_S,
         )
@@ -155,11 +153,11 @@ class Shovel:
         await _call(connection, "queue.bind", place)
         return queue
 
-    async def _target_ready(self, connection: Connection) -> End:
+    async def _target_ready(self, url: str, connection: Connection) -> End:
         """Declare the queue if it is missing; return the target, whose address depends on the broker."""
-        side, url = self._new, ""
+        side = self._new
         if side.protocol == AMQP10:
-            return place_of(side.queue or "", connection)
+            return place_of(url, side.queue or "", connection)
         if side.queue:
             await declare_missing(connection, side.queue, side.arguments, side.is_predeclared)
         return End(url, side.queue or "", side.exchange or "", None if side.queue else side.key)
@@ -231,17 +229,17 @@ async def declare_missing(
         await _call(connection, "queue.declare", {"queue": queue, "durable": True, "arguments": dict(arguments)})
 
 
-def place_of(address: str, connection: Connection) -> End:
+def place_of(url: str, address: str, connection: Connection) -> End:
     """Return the target of an address of AMQP 1.0. At Penstock it is what the address of RabbitMQ names."""
     if connection.core().is_penstock():
         for start in QUEUES:
             if address.startswith(start):
-                return End("", unquote(address.removeprefix(start)), "", None)
+                return End(url, unquote(address.removeprefix(start)), "", None)
         for start in EXCHANGES:
             if address.startswith(start):
                 exchange, slash, key = address.removeprefix(start).partition("/")
-                return End("", "", unquote(exchange), unquote(key) if slash else None)
-    return End("", address, "", None)
+                return End(url, "", unquote(exchange), unquote(key) if slash else None)
+    return End(url, address, "", None)
 
 
 def plain_uri(uri: str) -> str:
@@ -265,15 +263,6 @@ def _uris(given: object, noun: str) -> list[str]:
 def _text(value: Mapping[str, Any], name: str) -> str | None:
     given = value.get(name)
     return given if isinstance(given, str) else None
-
-
-def _older(value: Mapping[str, Any], name: str) -> Any:
-    """Return the value of a key, which RabbitMQ knew without its first part before 3.7."""
-    return value.get(name, value.get(name.partition("-")[2]))
-
-
-def _count(after: object) -> int | None:
-    return after if isinstance(after, int) and not isinstance(after, bool) and after >= 0 else None
 
 
 def _properties(given: object) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Event(NamedTuple):
     name: str
     pid: int = 0
     cause: str = ""
-    """The end of a process or the refusal, as in "killed by signal 9"."""
+    """The end of a process or the refusal, as in "was killed by signal 9"."""
 
 
 class Zygote:
@@ -202,7 +202,7 @@ class _Children:
         try:
             pid = os.fork()
         except OSError as error:
-            self._report(REFUSED, name, 0, f"the system has no process for it: {error.strerror}")
+            self._report(REFUSED, name, 0, f"got no process of the system: {error.strerror}")
             return
         if pid:
             self._names[pid] = name
@@ -240,4 +240,4 @@ class _Children:
 def cause_of(status: int) -> str:
     """Return how a process has ended, for people."""
     code = os.waitstatus_to_exitcode(status)
-    return f"killed by signal {-code}" if code < 0 else f"ended with status {code}"
+    return f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"

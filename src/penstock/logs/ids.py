@@ -78,6 +78,9 @@ STORE_LATE: Final = "PST-2054"
 STORE_ODD: Final = "PST-2055"
 STORE_UNREADABLE: Final = "PST-2056"
 LEASE_RELEASED: Final = "PST-2057"
+SHARD_SERVES: Final = "PST-2080"
+SHARD_DIED: Final = "PST-2081"
+SHARD_STOPPED: Final = "PST-2082"
 INTERNAL_ERROR: Final = "PST-2090"
 TRACEBACK: Final = "PST-2091"
 
@@ -376,6 +379,9 @@ CATALOGUE: Final[tuple[LogId, ...]] = (
         "look what held the process up, such as a debugger, or standard error that nobody reads",
     ),
     LogId(STORE_ODD, WARNING, "something about the store needs a look; the text says it", "do what the text says"),
+    LogId(SHARD_SERVES, INFO, "the process of a shard serves"),
+    LogId(SHARD_DIED, ERROR, "the process of a shard has ended, and is started again", "read the reason in the text"),
+    LogId(SHARD_STOPPED, ERROR, "a shard died five times in a minute, and is not started again", "remove the reason"),
     LogId(
         INTERNAL_ERROR,
         ERROR,

@@ -57,6 +57,8 @@ class BridgeWorker:
         self._epoch = -1
         """Epoch of the table at which all that is wanted was sent."""
         self._replies: deque[tuple[Row, socket.socket | None]] = deque()
+        self._news: dict[str, None] = {}
+        """Bridges that should look at the broker again, and do not know that yet."""
         self._is_writing = False
         self._started = 0.0
         self._heard = 0.0
@@ -86,8 +88,10 @@ class BridgeWorker:
         elif self._channel is not None:
             if self._loop.time() - self._heard > SILENT_S:
                 self._lose("it said nothing")
-            elif self._is_leaving or self._epoch != self._table.epoch:
-                self._write()
+            else:
+                self._news |= dict.fromkeys(self._table.news())
+                if self._is_leaving or self._news or self._epoch != self._table.epoch:
+                    self._write()
 
     async def stop(self) -> None:
         """End the worker in order, in `STOP_S` at most."""
@@ -127,6 +131,7 @@ class BridgeWorker:
             theirs.close()
         self._channel = BridgeChannel(ours)
         self._known.clear()
+        self._news.clear()
         self._replies.clear()
         self._is_leaving = False
         self._started = self._heard = self._loop.time()
@@ -222,7 +227,8 @@ class BridgeWorker:
         if channel is None:
             return
         try:
-            is_done = channel.flush() and self._answer(channel) and self._tell(channel) and channel.flush()
+            is_done = channel.flush() and self._answer(channel) and self._tell(channel)
+            is_done = is_done and self._tell_news(channel) and channel.flush()
         except ChannelEnded as error:
             self._lose(str(error))
             return
@@ -265,4 +271,12 @@ class BridgeWorker:
                     return False
                 self._known[key] = spec["revision"]
         self._epoch = epoch
+        return True
+
+    def _tell_news(self, channel: BridgeChannel) -> bool:
+        """Send news of bridges that the worker knows; return whether all are sent."""
+        for key in list(self._news):
+            if key in self._known and not channel.send({"look": key}):
+                return False
+            del self._news[key]
         return True

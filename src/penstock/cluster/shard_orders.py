@@ -1,0 +1,48 @@
+"""Orders of a node for its shards: what a process is started with, and the words of their messages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+PING: Final = "ping"
+PONG: Final = "pong"
+"""Question of the node, and the answer of the shard: whether it serves."""
+STOP: Final = "stop"
+SERVES: Final = "serves"
+FAILS: Final = "fails"
+"""Request to stop; reports that the shard serves, and why it ends."""
+FIRST: Final = "1"
+"""Name of the shard whose data directory is that of the node."""
+SHARDS: Final = "shards"
+"""Folder with the data directories of the other shards."""
+
+
+@dataclass(frozen=True)
+class ShardOrder:
+    """Order of one process of a shard."""
+
+    data: str
+    """Data directory."""
+    node: str
+    """Name of the node."""
+    memory_bytes: int
+    open_files: int
+    """Share of the node's memory and descriptors."""
+    http: str
+    """Path of the Unix socket at which the shard serves HTTP for its node."""
+
+    def row(self) -> dict[str, Any]:
+        """Return the order for a packet."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> ShardOrder:
+        """Return the order of a packet. Raises TypeError for other fields: node and shard are one build."""
+        return cls(**row)
+
+
+def folder_of(data: Path, name: str) -> Path:
+    """Return the data directory of a shard: that of the node for the first shard, so that a broker becomes a node."""
+    return data if name == FIRST else data / SHARDS / name

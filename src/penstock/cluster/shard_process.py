@@ -1,0 +1,157 @@
+"""Process of a shard: a broker without ports, which lives as its channel to the node says.
+
+The node answers for ports and certificates. The shard has the store, the broker, the threads for logins that are
+renewed, and its logs. It reports when it serves, or why it cannot, and answers the node's questions from its event
+loop: a loop that hangs does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import Final
+
+from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
+from penstock.cluster.shard_orders import FAILS, PING, PONG, SERVES, STOP, ShardOrder
+from penstock.errors import ConfigError, StartError, StoreError
+from penstock.protocols import standard_protocols
+from penstock.server.collector import FREEZER, collect_little
+from penstock.server.freed_memory import keep_freed_memory
+from penstock.server.http.listener import HttpListener
+from penstock.server.logins import Logins
+from penstock.server.logs import logging_to_stderr
+from penstock.server.process_facts import ServerFacts
+from penstock.server.shard import Allowance, Shard
+from penstock.server.start_report import log_start
+from penstock.server.turn_loop import new_loop
+from penstock.settings.config import Settings
+from penstock.settings.start import NO_HTTP
+
+BEFORE_READY: Final = 1
+"""Status of a process that could not serve, or has lost its store."""
+LATE_MODULES: Final = ("concurrent.futures.thread", "penstock.server.http.connections")
+"""Modules that a broker imports with the first request that needs them."""
+SWITCH_S: Final = 0.0005
+"""Seconds that the store's thread waits for the GIL while the loop is busy, as in `penstock serve`."""
+
+
+def run_shard(settings: Settings, name: str, order: Row, sockets: list[socket.socket]) -> int:
+    """Be the process of a shard until the node stops it; return the status. `sockets` begins with the channel."""
+    channel = PacketChannel(sockets[0])
+    collect_little()
+    sys.setswitchinterval(SWITCH_S)
+    keep_freed_memory()
+    with logging_to_stderr(settings.log_level, settings.log_format), asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(ShardProcess(settings, ShardOrder.of(order), channel, True).run())
+
+
+class ShardProcess:
+    """Process of one shard."""
+
+    def __init__(self, settings: Settings, order: ShardOrder, channel: PacketChannel, alone: bool = False) -> None:
+        """`alone`: the process has no other work, so that its collector may freeze objects."""
+        self._settings = settings
+        self._order = order
+        self._channel = channel
+        self._alone = alone
+        self._serves = False
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> int:
+        """Serve until the node asks to stop; return the status of the process."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._channel.fileno(), self._read)
+        try:
+            await self._serve()
+        except (StartError, ConfigError, StoreError) as error:
+            self._send({FAILS: str(error)})
+            return BEFORE_READY
+        finally:
+            loop.remove_reader(self._channel.fileno())
+        return 0
+
+    async def _serve(self) -> None:
+        """Start, serve and stop. Raises StartError, ConfigError, and StoreError also for a store that is lost."""
+        order = self._order
+        settings = replace(self._settings, data=order.data, listen=[], http=NO_HTTP)
+        shard = Shard(order.node, settings, order.data, Allowance(order.memory_bytes, order.open_files))
+        logins = Logins(settings, shard.driver)
+        http: HttpListener | None = None
+        shard.lock()
+        try:
+            shard.begin()
+            shard.driver.process = ServerFacts(shard.event_loop, [])
+            await shard.hold_store()
+            if shard.storage_location:
+                log_start(settings, shard.storage_location, shard.driver)
+            logins.start(shard.event_loop)
+            await shard.restore()
+            await shard.import_definitions()
+            http = HttpListener(shard.event_loop, settings, True)
+            await http.start(f"unix:{order.http}", 0)
+            shard.admit()
+            self._serves = True
+            self._send({SERVES: True})
+            if self._alone:
+                FREEZER.start(shard.driver.broker.work.done)
+            await self._serve_until_stopped(shard)
+        finally:
+            if http is not None:
+                await http.stop()
+            try:
+                await shard.close()
+            finally:
+                logins.stop()
+                await shard.release()
+
+    async def _serve_until_stopped(self, shard: Shard) -> None:
+        """Wait for the request to stop. Raises StoreError if the store is lost before."""
+        lost = asyncio.ensure_future(shard.wait_lost())
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait([lost, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if lost.done():
+            raise lost.result()
+        lost.cancel()
+
+    # Channel
+
+    def _read(self) -> None:
+        try:
+            packets = self._channel.receive()
+        except ChannelEnded:  # The node has ended, and this process is about to be killed.
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
+            self._stopping.set()
+            return
+        for packet in packets:
+            self._receive(packet)
+
+    def _receive(self, packet: Packet) -> None:
+        if PING in packet.message:
+            self._send({PONG: self._serves})
+        elif STOP in packet.message:
+            self._stopping.set()
+        for each in packet.sockets:
+            each.close()
+
+    def _send(self, message: Row) -> None:
+        """Send a message; one that the node does not accept is dropped, because the node asks again."""
+        try:
+            self._channel.send(message)
+        except ChannelEnded:
+            self._stopping.set()
+
+
+def main_of(settings: Settings) -> partial[int]:
+    """Import all that shards need, and return the function that is the process of a shard with these settings.
+
+    What is imported before the fork of the zygote costs a shard no time, and its memory is shared.
+    """
+    standard_protocols()
+    for each in LATE_MODULES:
+        import_module(each)
+    return partial(run_shard, settings)
