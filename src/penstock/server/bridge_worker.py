@@ -12,7 +12,6 @@ bridges. When the broker is killed, the worker sees the end of its channel and e
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import socket

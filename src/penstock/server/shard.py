@@ -48,6 +48,7 @@ from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.settings.table import BROKER
 from penstock.store.directory import DataDirectory
+from penstock.store.store import Store
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
@@ -82,12 +83,16 @@ class Shard:
         allowance: Allowance,
         standby: bool = False,
         protocols: list[Protocol] | None = None,
+        store: Store | None = None,
     ) -> None:
-        """`name` is the node's name, `data` the directory of durable data. Raises ConfigError."""
+        """`name` is the node's name, `data` the directory of durable data. Raises ConfigError.
+
+        `store` is used instead of the one that settings and directory name.
+        """
         self.settings = settings
         self._directory = None if data is None else DataDirectory(Path(data))
         self._standby = standby
-        self._store = store_of(settings.store, self._directory)
+        self._store = store_of(settings.store, self._directory) if store is None else store
         self.storage_location: str = "" if self._store is None else str(self._store)
         """Location of durable data; empty without a store."""
         self._flow_log = self._make_log(flowlog.FILES, "flow-log")
