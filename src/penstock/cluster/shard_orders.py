@@ -13,6 +13,11 @@ STOP: Final = "stop"
 SERVES: Final = "serves"
 FAILS: Final = "fails"
 """Request to stop; reports that the shard serves, and why it ends."""
+VERSION: Final = "version"
+"""Version of the catalogue, with each question of the node and after each change."""
+PULL: Final = "pull"
+PAGE: Final = "page"
+"""Request of a shard for the rows behind a place, and the answer (access_pages.py)."""
 FIRST: Final = "1"
 """Name of the shard whose data directory is that of the node."""
 SHARDS: Final = "shards"
@@ -32,6 +37,8 @@ class ShardOrder:
     """Share of the node's memory and descriptors."""
     http: str
     """Path of the Unix socket at which the shard serves HTTP for its node."""
+    copies: bool = False
+    """True if the node owns users, permissions and limits, so that the shard serves once it has a copy."""
 
     def row(self) -> dict[str, Any]:
         """Return the order for a packet."""

@@ -15,8 +15,9 @@ from functools import partial
 from importlib import import_module
 from typing import Final
 
+from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
-from penstock.cluster.shard_orders import FAILS, PING, PONG, SERVES, STOP, ShardOrder
+from penstock.cluster.shard_orders import FAILS, PAGE, PING, PONG, SERVES, STOP, VERSION, ShardOrder
 from penstock.errors import ConfigError, StartError, StoreError
 from penstock.protocols import standard_protocols
 from penstock.server.collector import FREEZER, collect_little
@@ -60,6 +61,8 @@ class ShardProcess:
         self._alone = alone
         self._serves = False
         self._stopping = asyncio.Event()
+        self._pull: AccessPull | None = None
+        """Pull of the catalogue; None before the table can be changed, and without a catalogue."""
 
     async def run(self) -> int:
         """Serve until the node asks to stop; return the status of the process."""
@@ -91,6 +94,10 @@ class ShardProcess:
             logins.start(shard.event_loop)
             await shard.restore()
             await shard.import_definitions()
+            if order.copies:
+                self._pull = AccessPull(shard, self._send)
+                self._pull.ask()
+                await self._await_copy(self._pull)
             http = HttpListener(shard.event_loop, settings, True)
             await http.start(f"unix:{order.http}", 0)
             shard.admit()
@@ -118,6 +125,13 @@ class ShardProcess:
             raise lost.result()
         lost.cancel()
 
+    async def _await_copy(self, pull: AccessPull) -> None:
+        """Wait until the shard has all users, or is to stop."""
+        both = [asyncio.ensure_future(pull.whole.wait()), asyncio.ensure_future(self._stopping.wait())]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+
     # Channel
 
     def _read(self) -> None:
@@ -131,10 +145,15 @@ class ShardProcess:
             self._receive(packet)
 
     def _receive(self, packet: Packet) -> None:
-        if PING in packet.message:
+        message = packet.message
+        if PING in message:
             self._send({PONG: self._serves})
-        elif STOP in packet.message:
+        if STOP in message:
             self._stopping.set()
+        if VERSION in message and self._pull is not None:
+            self._pull.meet(int(message[VERSION]))
+        if PAGE in message and self._pull is not None:
+            self._pull.apply(message[PAGE])
         for each in packet.sockets:
             each.close()
 

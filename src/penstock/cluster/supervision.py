@@ -34,6 +34,10 @@ class ShardListener:
         """Return sockets for a process that is about to start, besides its channel; supervision closes them."""
         return []
 
+    def question(self) -> Row:
+        """Return what goes to each shard with each question."""
+        return {}
+
     def changed(self, watch: ShardWatch) -> None:
         """Handle another state of a shard."""
 
@@ -252,7 +256,7 @@ class Supervision:
             if watch.tick(now):
                 self._kill(watch)
             elif watch.has_process:
-                self.send(watch.name, {STOP if watch.is_stopping else PING: True})
+                self.send(watch.name, {STOP: True} if watch.is_stopping else {PING: True, **self._listener.question()})
         self._timer = self._loop.call_later(self._patience.ping_s, self._tick)
 
     def _kill(self, watch: ShardWatch) -> None:
