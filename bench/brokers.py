@@ -152,7 +152,7 @@ def start_node(name: str, node: "PenstockNode | RabbitmqNode") -> Broker:
         raise
 
 
-def _answers(port: int) -> bool:
+def speaks_amqp091(port: int) -> bool:
     """Tell whether somebody on the port speaks AMQP 0-9-1."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
@@ -241,7 +241,7 @@ class RabbitmqNode:
     def port(self, process: subprocess.Popen[str]) -> int:
         """Wait until it is ready; return its port."""
         deadline = time.monotonic() + READY_SECONDS
-        while not _answers(self._port):
+        while not speaks_amqp091(self._port):
             if process.poll() is not None or time.monotonic() > deadline:
                 lines = self.log.read_text().strip().splitlines() or ["it printed nothing"]
                 raise BrokerUnavailable(

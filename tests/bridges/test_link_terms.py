@@ -45,6 +45,9 @@ def test_given_keys_are_obeyed() -> None:
 def test_prefetch_is_within_the_protocol() -> None:
     assert terms_of(spec_of(prefetch_count=1_000_000)).prefetch == 65_535
     assert terms_of(spec_of(prefetch_count=0)).prefetch == 1000
+    assert terms_of(spec_of(prefetch_count=float("inf"))).prefetch == 65_535
+    assert terms_of(spec_of(expires=1e300)).queue_arguments["x-expires"] == 1 << 53
+    assert terms_of(spec_of(max_hops=-5)).max_hops == 0
 
 
 @pytest.mark.parametrize(

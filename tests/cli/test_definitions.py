@@ -228,7 +228,7 @@ def test_streams_are_imported_as_durable_queues(broker: BrokerProcess, mixed: st
 def test_limit_of_the_broker_is_no_reason_to_skip(broker: BrokerProcess, vhost: str, tmp_path: Path) -> None:
     file = tmp_path / "broker.json"
     names = [f"p{number}" for number in range(PARAMETERS_MAX + 1)]
-    entries = [{"vhost": vhost, "component": "shovel", "name": name, "value": {}} for name in names]
+    entries = [{"vhost": vhost, "component": "plugin", "name": name, "value": {}} for name in names]
     file.write_text(json.dumps({"parameters": entries}))
     (refused,) = imported(broker, str(file), "--skip-refused", code=1)
     assert f"there are {PARAMETERS_MAX:,} parameters, the most that there may be" in refused

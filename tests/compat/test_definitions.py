@@ -172,7 +172,8 @@ def test_definitions_of_a_real_rabbitmq_are_imported_and_exported_unchanged(
     file.write_text(json.dumps(theirs, indent=2))
     told = run(ours, "definitions", "import", str(file), "--dry-run")
     assert "refused" not in told
-    assert "parameter 'moves' of component 'shovel' in vhost '/': created; it has no effect here" in told
+    moves = "parameter 'moves' of component 'shovel' in vhost '/': created; paused; `penstock bridges resume moves`"
+    assert moves in told
     run(ours, "definitions", "import", str(file))
     web = Web(ours.http)
     assert lost(theirs, web.get("/definitions"), KEPT) == {}

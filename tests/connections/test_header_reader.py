@@ -27,3 +27,10 @@ def test_unknown_protocol_header_is_answered_at_the_first_wrong_byte() -> None:
         found.receive(start)
         assert output_of(found) == HEADER
         assert found.state is ConnectionState.CLOSED
+
+
+def test_header_is_awaited_whole_unless_its_first_bytes_are_of_no_protocol() -> None:
+    engine = stranger(make_driver(), "127.0.0.1").engine
+    for count in range(9):
+        assert engine.next_unit(HEADER[:count]) == len(HEADER)
+    assert engine.next_unit(b"GET /") == 5

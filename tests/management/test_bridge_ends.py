@@ -15,21 +15,21 @@ HOST = "amqp://u:secret@host"
     [
         (
             {"src-uri": HOST, "src-queue": "a", "dest-uri": "amqp:///eu", "dest-queue": "b"},
-            *("queue a of amqp://host", "queue b of vhost eu"),
+            *("queue a of amqp://host/", "queue b of vhost eu of this broker"),
         ),
         (
             {"src-uri": [HOST], "src-exchange": "logs", "src-exchange-key": "k.#", "dest-uri": HOST},
-            *("exchange logs with key k.# of amqp://host", "amqp://host"),
+            *("exchange logs with key k.# of amqp://host/", "amqp://host/"),
         ),
         (
             {"src-uri": HOST, "src-address": "/queues/a%2Fb", "dest-uri": HOST, "dest-exchange": ""},
-            *("address /queues/a%2Fb of amqp://host", "exchange  of amqp://host"),
+            *("address /queues/a%2Fb of amqp://host/", "exchange  of amqp://host/"),
         ),
         ({"src-uri": f"{HOST}:port", "src-queue": 5}, "an unknown broker", "an unknown broker"),
-        ({"source": f"{HOST}?queue=a", "target": "amqp://"}, "queue a of amqp://host", "queue a of vhost /"),
+        ({"source": f"{HOST}?queue=a", "target": "amqp://"}, "queue a of amqp://host/", "queue a of this broker"),
         (
             {"source": f"{HOST}?queue=a", "target": f"{HOST}?exchange=logs&key=k"},
-            *("queue a of amqp://host", "exchange logs with key k of amqp://host"),
+            *("queue a of amqp://host/", "exchange logs with key k of amqp://host/"),
         ),
     ],
 )
@@ -42,18 +42,18 @@ def test_title_of_an_end_has_its_place_and_broker(value: Row, source: str, targe
     ("kind", "value", "source"),
     [
         ("queue", {"uri": HOST}, "queue q of amqp://host/eu"),
-        ("queue", {"uri": f"{HOST}/", "queue": "far", "exchange": "x"}, "queue far of amqp://host"),
-        ("exchange", {"uri": "amqp://", "queue": "far", "exchange": "x"}, "exchange x of vhost eu"),
+        ("queue", {"uri": f"{HOST}/", "queue": "far", "exchange": "x"}, "queue far of amqp://host/"),
+        ("exchange", {"uri": "amqp://", "queue": "far", "exchange": "x"}, "exchange x of vhost eu of this broker"),
     ],
 )
 def test_link_has_its_upstream_and_its_own_object(kind: str, value: Row, source: str) -> None:
     spec: Row = {"vhost": "eu", "value": value, "link": {"kind": kind, "resource": "q"}}
-    assert (end_title(spec, SOURCE), end_title(spec, TARGET)) == (source, f"{kind} q of vhost eu")
+    assert (end_title(spec, SOURCE), end_title(spec, TARGET)) == (source, f"{kind} q of vhost eu of this broker")
 
 
 def test_upstream_without_links_has_its_broker() -> None:
     spec: Row = {"vhost": "eu", "component": "federation", "value": {"uri": [f"{HOST}/v", HOST]}}
-    assert (end_title(spec, SOURCE), end_title(spec, TARGET)) == ("amqp://host/v", "vhost eu")
+    assert (end_title(spec, SOURCE), end_title(spec, TARGET)) == ("amqp://host/v", "vhost eu of this broker")
 
 
 def test_value_that_is_no_object_has_no_title() -> None:

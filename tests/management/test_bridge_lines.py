@@ -41,7 +41,7 @@ def test_held_bridge_is_named_at_its_source_with_the_sentences_of_its_target() -
     scene.at(112.0)
     answer = scene.why()
     assert answer["sentences"][-3:] == [
-        "shovel to-old takes messages of queue orders to queue in of amqp://old, and is held for 12.0 s: "
+        "shovel to-old takes messages of queue orders to queue in of amqp://old/, and is held for 12.0 s: "
         "queue in has no room",
         "there: queue in: 5 messages > stop 4",
         "there: queue far is full",
@@ -64,7 +64,9 @@ def test_bridge_is_named_at_its_target_too_and_nowhere_else() -> None:
     scene.join().declare("in")
     scene.put("home", value={"src-uri": "amqp://old", "src-queue": "in", "dest-uri": "amqp://", "dest-queue": "in"})
     told = scene.why("in")
-    assert told["sentences"][-1] == "shovel home brings messages of queue in of amqp://old to queue in, and is starting"
+    assert (
+        told["sentences"][-1] == "shovel home brings messages of queue in of amqp://old/ to queue in, and is starting"
+    )
     assert len(told["bridges"]) == 1
     scene.join().declare("alone")
     assert "bridges" not in scene.why("alone")

@@ -21,7 +21,7 @@ SECRET = "s3cret"
         ("amqp:///eu?queue=q", "amqp:///eu", True, "eu"),
         ("amqp://?queue=q", "amqp://", True, "/"),
         ("amqp://host", "amqp://host", False, "/"),
-        (f"amqp://carl:{SECRET}@host:5672/a%2Fb?heartbeat=5", "amqp://host/a%2Fb", False, "a/b"),
+        (f"amqp://carl:{SECRET}@host:5672/a%2Fb?heartbeat=5", "amqp://host:5672/a%2Fb", False, "a/b"),
         (f"amqps://carl:{SECRET}@[::1]:5673", "amqps://[::1]:5673", False, "/"),
         (f"amqp://carl:a%40b%2F{SECRET}@host", "amqp://host", False, "/"),
         (f"amqp://carl:x:{SECRET}@host", "amqp://host", False, "/"),

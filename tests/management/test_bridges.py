@@ -140,7 +140,7 @@ def test_upstream_without_links_is_listed_and_not_wanted(house: House) -> None:
 def test_ends_are_those_of_the_parameter_before_the_first_report(house: House) -> None:
     house.put("s")
     (row,) = house.bridges.rows()
-    assert (row["source"], row["target"]) == ("queue orders of amqp://old", "vhost /")
+    assert (row["source"], row["target"]) == ("queue orders of amqp://old/", "this broker")
 
 
 def test_report_is_in_the_row_of_its_bridge(house: House) -> None:

@@ -11,9 +11,10 @@ from penstock.access.user import User
 from penstock.core.settings.table import Parameter
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed, ResourceError
-from penstock.operations import bridge_checks, vhosts
+from penstock.operations import vhosts
 from penstock.operations.bridge_checks import check_parameter, check_runs, idle_keys
 from penstock.operations.parameters import put_parameter
+from penstock.settings.pools import BRIDGES
 from tests.support.access_of import access_of
 
 SHOVEL = {"src-uri": "amqp:///", "src-queue": "a", "dest-uri": "amqp://u:secret@far", "dest-queue": "a"}
@@ -48,9 +49,9 @@ def test_value_of_another_type_is_refused(component: str) -> None:
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
-        (parameter("shovel", SHOVEL, dest_uri="amqp://"), "queue a of vhost / would be carried onto itself"),
+        (parameter("shovel", SHOVEL, dest_uri="amqp://"), "queue a of this broker would be carried onto itself"),
         (parameter("shovel", SHOVEL, src_uri="amqp://far", dest_uri="amqp://FAR:5672"), "carried onto itself"),
-        (parameter("bridge", BRIDGE, target="amqp://"), "queue a of vhost / would be carried onto itself"),
+        (parameter("bridge", BRIDGE, target="amqp://"), "queue a of this broker would be carried onto itself"),
     ],
 )
 def test_bridge_to_its_own_queue_is_refused(bad: Parameter, error: str) -> None:
@@ -103,17 +104,24 @@ def test_user_of_a_token_runs_only_bridges_between_other_brokers(
             check_runs(driver, each, access)
 
 
-def test_bridges_that_run_are_bounded_and_paused_ones_are_not(
-    driver: BrokerDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bridge_checks, "BRIDGES_MOST", 2)
-    access = access_of(driver.broker)
-    for number in range(4):
-        put_parameter(driver, Parameter("shovel", "/", f"s{number}", SHOVEL, "guest" if number < 2 else ""))
-    with pytest.raises(ResourceError, match="2 shovels and bridges run, the most that may: pause one"):
-        check_runs(driver, Parameter("shovel", "/", "s3", SHOVEL), access)
-    check_runs(driver, Parameter("shovel", "/", "s0", SHOVEL), access)
-    check_runs(driver, parameter("federation-upstream", UPSTREAM), access)
+def test_bridges_that_run_are_shared_among_users_and_paused_ones_are_not(driver: BrokerDriver) -> None:
+    for name in ("anna", "bob"):
+        user_of(driver, name, "/")
+    pool = driver.broker.pools.of(BRIDGES)
+    pool.set_limit(8)
+    for number in range(6):
+        put_parameter(driver, Parameter("shovel", "/", f"s{number}", SHOVEL, "anna" if number < 2 else ""))
+    anna, another = access_of(driver.broker, "anna"), Parameter("shovel", "/", "s3", SHOVEL)
+    with pytest.raises(ResourceError, match="user 'anna' in vhost '/' has 2 and one more does not fit into its share"):
+        check_runs(driver, another, anna)
+    check_runs(driver, Parameter("shovel", "/", "s0", SHOVEL), anna)
+    check_runs(driver, parameter("federation-upstream", UPSTREAM), anna)
+    check_runs(driver, another, access_of(driver.broker, "bob"))
+    assert pool.taken == 2
+    put_parameter(driver, Parameter("shovel", "/", "s0", SHOVEL))
+    driver.bridges.wanted()
+    assert pool.taken == 1
+    check_runs(driver, another, anna)
 
 
 def test_keys_without_effect_are_those_of_the_component() -> None:

@@ -44,7 +44,7 @@ def stored(driver: BrokerDriver, component: str = "bridge", name: str = "b") -> 
 def test_bridge_is_declared_changed_and_deleted(driver: BrokerDriver) -> None:
     answer = do(driver, "bridge.declare", name="b", source="orders", target=TARGET, prefetch=5)
     assert (answer["created"], answer["state"], answer["user"]) == (True, "starting", "guest")
-    assert (answer["source"], answer["target"]) == ("queue orders of vhost /", "queue b of amqp://far/v")
+    assert (answer["source"], answer["target"]) == ("queue orders of this broker", "queue b of amqp://far/v")
     assert stored(driver).value == {"source": "amqp:///?queue=orders", "target": TARGET, "prefetch": 5}
     assert do(driver, "bridge.declare", name="b", source="bills", target=TARGET)["created"] is False
     assert stored(driver).value == {"source": "amqp:///?queue=bills", "target": TARGET}
@@ -59,7 +59,7 @@ def test_bridge_is_declared_changed_and_deleted(driver: BrokerDriver) -> None:
     ("fields", "error"),
     [
         ({"target": TARGET}, "'source' is missing"),
-        ({"source": "orders", "target": "orders"}, "queue orders of vhost / would be carried onto itself"),
+        ({"source": "orders", "target": "orders"}, "queue orders of this broker would be carried onto itself"),
         ({"source": "orders", "target": f"amqp://u:{SECRET}@h:x"}, "'target' must be a URI of amqp or amqps"),
         ({"source": "orders", "target": TARGET, "prefetch": "x"}, "prefetch must be a whole number"),
     ],
@@ -128,7 +128,7 @@ def test_upstream_is_paused_and_resumed_with_all_its_links(driver: BrokerDriver)
     driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
     do(driver, "policy.set", name="p", pattern="^q$", definition={"federation-upstream": "up"})
     [link] = do(driver, "bridge.show", name="up")["links"]
-    assert (link["source"], link["target"]) == ("queue q of amqp://far", "queue q of vhost /")
+    assert (link["source"], link["target"]) == ("queue q of amqp://far/", "queue q of this broker")
     assert [spec["run_as"] for spec in driver.bridges.wanted().values()] == ["guest"]
     assert do(driver, "bridge.pause", name="up", component="federation")["state"] == "paused"
     assert driver.bridges.wanted() == {}
@@ -202,6 +202,17 @@ def test_bridge_of_a_file_with_a_wrong_key_is_refused_with_its_place(driver: Bro
     entry = {"component": "shovel", "vhost": "/", "name": "s", "value": {**SHOVEL, "src-queu": "b"}}
     with pytest.raises(PreconditionFailed, match=r"parameters\[0\]: Validation failed: shovel 's': "):
         import_definitions(driver, {"parameters": [entry]})
+
+
+def test_bridges_of_a_deleted_user_are_paused(driver: BrokerDriver) -> None:
+    add_user(driver, "anna", "policymaker")
+    do(driver, "bridge.declare", "anna", name="b", source="orders", target=TARGET)
+    do(driver, "bridge.declare", name="other", source="orders", target=TARGET)
+    do(driver, "user.delete", name="anna")
+    assert stored(driver).run_as == ""
+    assert list(driver.bridges.wanted()) == ["bridge:/:other"]
+    add_user(driver, "anna", "policymaker")
+    assert list(driver.bridges.wanted()) == ["bridge:/:other"], "another user of the name runs nothing of the former"
 
 
 def test_deleted_virtual_host_takes_its_bridges_along(driver: BrokerDriver) -> None:

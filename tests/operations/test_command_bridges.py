@@ -25,7 +25,7 @@ def said(driver: BrokerDriver, verb: str, **given: Any) -> list[str]:
 
 
 def test_life_of_a_bridge_is_told_in_sentences(driver: BrokerDriver) -> None:
-    ends = "queue orders of vhost / -> queue c of amqp://far"
+    ends = "queue orders of this broker -> queue c of amqp://far/"
     assert said(driver, "declare", **DECLARED) == [f"bridge b is declared: {ends}"]
     assert said(driver, "declare", **DECLARED) == [f"bridge b is changed: {ends}"]
     assert said(driver, "restart", name="b") == ["bridge b is restarted"]
@@ -43,10 +43,10 @@ def test_bridge_is_shown_on_one_screen(driver: BrokerDriver) -> None:
     driver.bridges.report("bridge:/:b", report, 1.0)
     assert said(driver, "show", name="b") == [
         "bridge b in virtual host /, with the rights of guest",
-        "source      queue orders of vhost /",
-        "target      queue c of amqp://far",
+        "source      queue orders of this broker",
+        "target      queue c of amqp://far/",
         "state       held: queue c is full",
-        "moved       1,200 messages carried, 2 KiB, 1 refused, 2 redelivered; 3 in the source",
+        "moved       1,200 messages carried, 2.0 KiB, 1 refused, 2 redelivered; 3 in the source",
         "delivery    at least once",
         "why         one",
         "            two",

@@ -10,6 +10,10 @@ from tests.support.source_trees import nodes_of
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "penstock"
 IN_A_CIRCLE = ("management", "operations")
 """Packages whose modules read constants of each other in a circle."""
+COMPILED = (
+    *("access", "content", "flow", "core", "wire", "connections", "protocols", "persistence", "describe", "ranges"),
+    *(*IN_A_CIRCLE, "driver"),
+)
 LITERALS = (ast.Constant, ast.BinOp, ast.UnaryOp)
 
 
@@ -59,3 +63,26 @@ def test_constant_without_a_type_is_found() -> None:
         ("operations", "joins"),
         ("joins", "A"),
     }
+
+
+def objects_of_dataclasses(source: str) -> list[str]:
+    """Return the fields of dataclasses that are an `object` with a default: the compiled class cannot be made."""
+    return [
+        f"{made.name}.{field.target.id}"
+        for made in nodes_of(source)
+        if isinstance(made, ast.ClassDef) and any("dataclass" in ast.unparse(each) for each in made.decorator_list)
+        for field in made.body
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and ast.unparse(field.annotation) == "object"
+        and field.value is not None
+    ]
+
+
+def test_compiled_dataclasses_have_no_field_of_any_object_with_a_default() -> None:
+    assert objects_of_dataclasses("@dataclass\nclass A:\n    b: object = None\n    c: object\n    d: int = 1\n") == [
+        "A.b"
+    ]
+    paths = [path for package in COMPILED for path in sorted((SOURCES / package).rglob("*.py"))]
+    assert len(paths) > 300
+    assert [fault for path in paths for fault in objects_of_dataclasses(path.read_text())] == []

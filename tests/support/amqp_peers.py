@@ -1,4 +1,4 @@
-"""Brokers of AMQP that a test may kill and start again: ours, and RabbitMQ and Artemis where they are installed."""
+"""Brokers of AMQP that a test may kill and start again: ours, and RabbitMQ, LavinMQ and Artemis if installed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from bench.processes import free_port
 from pyspark_amqp.spool.settings import AMQP091, AMQP1
 from tests.support.brokers import eventually, some_name
 from tests.support.fetched_clients import ClientMissingError, artemis_home
+from tests.support.lavinmq import LAVINMQ, LavinmqNode
 
 OURS = "penstock"
 PEERS = [OURS, *os.environ.get("PENSTOCK_BESIDE", "").split()]
-"""Brokers of the tests for each of them; PENSTOCK_BESIDE=rabbitmq adds that one, and ``artemis`` Artemis."""
+"""Brokers of the tests for each of them; PENSTOCK_BESIDE=rabbitmq adds that one, ``lavinmq`` and ``artemis`` these."""
 
 
 class PeerLostError(Exception):
@@ -40,7 +41,7 @@ class Peer:
         self.name = name
         self.protocol = AMQP091
         """Protocol by which the source reads it; the test itself speaks AMQP 0-9-1."""
-        self.node: PenstockNode | RabbitmqNode
+        self.node: PenstockNode | RabbitmqNode | LavinmqNode
         if name == OURS:
             self.node = PenstockNode(INTERPRETED, scratch, port=free_port())
         elif name == RABBITMQ:
@@ -48,8 +49,14 @@ class Peer:
                 self.node = RabbitmqNode(scratch, plugins=("rabbitmq_amqp1_0",))
             except BrokerUnavailable as reason:
                 pytest.skip(str(reason))
+        elif name == LAVINMQ:
+            self.protocols = (AMQP091,)
+            try:
+                self.node = LavinmqNode(scratch)
+            except BrokerUnavailable as reason:
+                pytest.skip(str(reason))
         else:
-            raise ValueError(f"PENSTOCK_BESIDE={name}: known are {RABBITMQ} and {ARTEMIS}")
+            raise ValueError(f"PENSTOCK_BESIDE={name}: known are {RABBITMQ}, {LAVINMQ} and {ARTEMIS}")
         self._process: subprocess.Popen[str] | None = None
         self.start()
 
@@ -166,6 +173,10 @@ class ArtemisPeer(Peer):
         name = some_name("orders")
         self._manage("broker", "createQueue", f'{{"name": "{name}", "address": "{name}", "routing-type": "ANYCAST"}}')
         return name
+
+    def bound(self, pattern: str, **settings: object) -> None:
+        """Set settings of the addresses that match a pattern."""
+        self._manage("broker", "addAddressSettings", pattern, json.dumps(settings))
 
     def delete(self, queue: str) -> None:
         self._manage("broker", "destroyQueue", queue, True)

@@ -13,10 +13,12 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from penstock.bridges.ends import End
-from penstock.bridges.hops import with_hop
+from penstock.bridges.hops import hops_of, with_hop
+from penstock.bridges.protocols import meet
 from penstock.bridges.state import AWAY, HELD, IDLE, MOVING, REFUSED, State
 from penstock.client.aio import Connection, Publisher, Receiver
 from penstock.client.engine.events import CLOSED, LOST, RECONNECTED, Event
@@ -24,10 +26,11 @@ from penstock.client.engine.messages import Forwarded
 from penstock.client.engine.outcomes import NO_ROUTE, ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.relay import Relay
-from penstock.client.errors import ClientError
+from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, WrongProtocol
 from penstock.client.handles import relay_of
 from penstock.client.options import Options
 from penstock.errors import PenstockError
+from penstock.texts import counted
 
 PREFETCH: Final = 2000
 """Messages of the source that are on their way at most."""
@@ -37,6 +40,8 @@ EMPTY_S: Final = 2.0
 """Seconds without a message after which a queue counts as empty."""
 LOOK_S: Final = 0.5
 """Seconds between two looks at the state, while nothing else happens."""
+HELD_S: Final = 0.5
+"""Seconds in which nothing was sent or confirmed, from which on a target without room holds the carrier."""
 LAG_S: Final = 5.0
 """Seconds between two questions how many messages the source has, while messages move or are held."""
 ENDING_S: Final = 10.0
@@ -58,6 +63,7 @@ ON_CONFIRM: Final = "on-confirm"
 """Mode in which a message leaves its queue when the target has confirmed it; in others, as soon as it is sent."""
 NOUNS: Final = ("the source", "the target")
 
+T = TypeVar("T")
 SourceSetup = Callable[[Connection], Coroutine[Any, Any, str]]
 """Function that prepares the source on its open connection, and returns the name of the queue."""
 TargetSetup = Callable[[Connection], Coroutine[Any, Any, End]]
@@ -78,6 +84,8 @@ class Terms:
     """True to end when the source has no message for `EMPTY_S`."""
     with_hops: bool = False
     """True to write the source into the header x-received-from."""
+    hops_most: int | None = None
+    """Entries of this header with which a message goes on at most; None for no limit."""
     prefetch: int = PREFETCH
     ack_mode: str = ON_CONFIRM
     tries_again: bool = False
@@ -131,6 +139,8 @@ class Carrier:
         """Reasons by the end whose connection is lost."""
         self._is_lost = False
         """True once a connection is lost for good."""
+        self._moved_at = 0.0
+        """Time at which a message was sent last."""
         self._pause = RETRY_S
         self._retry_at = 0.0
         """Seconds between two attempts for refused messages, and the time of the next."""
@@ -144,11 +154,6 @@ class Carrier:
         """Return the number of messages that were sent and have no outcome: they may be in both queues."""
         return 0 if self._relay is None else self._relay.under_way
 
-    @property
-    def confirmed(self) -> int:
-        """Return the number of messages that the target has confirmed."""
-        return 0 if self._relay is None else self._relay.confirmed
-
     def stop(self) -> None:
         """Take no more messages, and end when those on their way have their outcomes."""
         self._stopping.set()
@@ -158,41 +163,62 @@ class Carrier:
     async def run(self) -> State:
         """Carry until the end that the terms give, or `stop`. Raises `PenstockError` as the client does."""
         async with AsyncExitStack() as stack:
-            new = await self._opened(1, stack)
-            old = await self._opened(0, stack)
-            publisher = await self._publisher(new)
-            receiver = await self._receiver(old)
-            if receiver is not None:
-                await self._carried(receiver, publisher, old, new)
+            try:
+                old, new = await self._opened(stack)
+                publisher = await _named(1, self._publisher(new))
+                receiver = await _named(0, self._receiver(old))
+                if receiver is not None:
+                    await self._carried(receiver, publisher, old, new)
+            except ClientError as error:
+                if not self._is_lost or isinstance(error, EndLost):
+                    raise
+                noun, reason = next(iter(self._away.items()))
+                raise EndLost(f"{noun} is away: {reason}") from error
         return self.state
 
     # Ends
 
-    async def _opened(self, index: int, stack: AsyncExitStack) -> Connection:
-        noun, connection = NOUNS[index], Connection(self._options[index])
+    async def _opened(self, stack: AsyncExitStack) -> tuple[Connection, Connection]:
+        """Return the open connections to the source and the target."""
+        (old, new), (source, target) = self._options, NOUNS
 
-        def heard(event: Event) -> None:
-            if event.kind in (LOST, CLOSED):
-                self._away[noun] = event.reason
-            elif event.kind == RECONNECTED:
-                self._away.pop(noun, None)
-            if event.kind == CLOSED:
-                self._is_lost = True
-                if self._relay is not None:
-                    self._relay.wake()
-
-        async def close() -> None:
+        async def close(connection: Connection) -> None:
+            for noun in [noun for noun, each in self._connections.items() if each is connection]:
+                del self._connections[noun]
             with suppress(PenstockError):
                 await connection.close(CLOSE_S)
 
-        connection.on_event(heard)
+        async def opened(noun: str, options: Options) -> Connection:
+            connection = Connection(options)
+            connection.on_event(lambda event: self._heard(noun, connection, event))
+            try:
+                await connection
+            except WrongProtocol:
+                raise
+            except PenstockError as error:
+                reason = error.text if isinstance(error, ConnectError) and options.dial is not None else str(error)
+                raise EndLost(f"{noun} cannot be reached: {reason}") from error
+            stack.push_async_callback(close, connection)
+            self._connections[noun] = connection
+            return connection
+
         try:
-            await connection
-        except PenstockError as error:
-            raise EndLost(f"{noun} cannot be reached: {error}") from error
-        stack.push_async_callback(close)
-        self._connections[noun] = connection
-        return connection
+            return await meet(old, new, partial(opened, source), partial(opened, target), close)
+        except WrongProtocol as error:
+            raise EndLost(f"an end cannot be reached: {error}") from error
+
+    def _heard(self, noun: str, connection: Connection, event: Event) -> None:
+        """Note a lost connection, or its return; one that another has replaced does not count."""
+        if self._connections.get(noun) is not connection:
+            return
+        if event.kind in (LOST, CLOSED):
+            self._away[noun] = event.reason
+        elif event.kind == RECONNECTED:
+            self._away.pop(noun, None)
+        if event.kind == CLOSED:
+            self._is_lost = True
+            if self._relay is not None:
+                self._relay.wake()
 
     async def _publisher(self, new: Connection) -> Publisher:
         terms = self._terms
@@ -257,7 +283,9 @@ class Carrier:
     async def _carry(self, relay: Relay, publisher: Publisher, old: Connection, new: Connection) -> None:
         loop = asyncio.get_running_loop()
         quiet_since = loop.time()
+        self._look(relay, publisher)
         while not self._stopping.is_set():
+            relay.publisher.check()
             left = self._left(relay)
             if self._count is not None and self._taken >= self._count and not relay.under_way:
                 return
@@ -265,14 +293,15 @@ class Carrier:
             if not moved:
                 moved = await self._wait(relay, left, old, new)
             self._taken += moved
+            if moved:
+                self._moved_at = loop.time()
             if moved or relay.under_way or self._away or (relay.left and self._terms.tries_again):
                 quiet_since = loop.time()
             elif self._is_to_empty and loop.time() - quiet_since >= EMPTY_S:
                 return
             self._look(relay, publisher)
             if self._is_lost:
-                noun, reason = next(iter(self._away.items()))
-                raise EndLost(f"{noun} is away: {reason}")
+                raise ConnectionClosed(None, "it is lost")
             if self._terms.tries_again:
                 self._try_again(relay, loop.time())
             elif len(relay.left) > REFUSED_MOST:
@@ -289,34 +318,31 @@ class Carrier:
     async def _wait(self, relay: Relay, left: int, old: Connection, new: Connection) -> int:
         """Wait a moment for what is missing: outcomes, room, or a message. Return how many messages went on."""
         look_s = self._terms.look_s
-        try:
-            if left == 0 and not relay.under_way:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), look_s)
-            elif left == 0:
-                with suppress(ConfirmTimeout):
-                    await new.run(relay.finishing(look_s))
-            elif relay.is_blocked():
-                with suppress(FlowControlTimeout):
-                    return await new.run(relay.moving(look_s))
-            else:
-                await old.run(relay.waiting(look_s))
-        except ClientError as error:
-            if not self._is_lost:
-                raise
-            noun, reason = next(iter(self._away.items()))
-            raise EndLost(f"{noun} is away: {reason}") from error
+        if left == 0 and not relay.under_way:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), look_s)
+        elif left == 0:
+            with suppress(ConfirmTimeout):
+                await new.run(relay.finishing(look_s))
+        elif relay.is_blocked():
+            with suppress(FlowControlTimeout):
+                return await new.run(relay.moving(look_s))
+        else:
+            await old.run(relay.waiting(look_s))
         return 0
 
     def _prepared(self) -> Change | None:
         """Return a function that changes each message before it is sent; None if messages stay as they are."""
         terms = self._terms
-        if terms.with_hops or terms.keeps_target or terms.ack_mode != ON_CONFIRM:
+        if terms.with_hops or terms.hops_most or terms.keeps_target or terms.ack_mode != ON_CONFIRM:
             return self._prepare
         return terms.change
 
     def _prepare(self, delivery: Delivery, message: Forwarded) -> bool:
-        terms = self._terms
+        terms, relay = self._terms, self._relay
+        if terms.hops_most and relay is not None and (hops := hops_of(message.properties)) >= terms.hops_most:
+            relay.refuse(delivery, f"it has come through {counted(hops, 'bridge')}; max-hops is {terms.hops_most}")
+            return False
         if terms.keeps_target:
             message.exchange, message.routing_key = delivery.exchange, delivery.routing_key
         if terms.with_hops:
@@ -377,9 +403,10 @@ class Carrier:
             state.change(REFUSED, f"{self._target} refuses: {relay.reason}", now)
             return
         blocked = publisher.blocked
-        if blocked is not None and (relay.under_way or blocked.queue is not None):
+        quiet_s = now - max(state.last, self._moved_at)
+        if blocked is not None and (relay.under_way or blocked.queue is not None) and quiet_s >= HELD_S:
             state.change(HELD, f"{self._target} has no room: {blocked.reason}", now)
-        elif state.last and now - state.last < EMPTY_S:
+        elif quiet_s < EMPTY_S:
             state.change(MOVING, "", now)
         elif relay.under_way:
             state.change(HELD, f"{self._target} has not confirmed {relay.under_way:,} messages", now)
@@ -414,3 +441,11 @@ async def _length_of(connection: Connection, queue: str) -> int | None:
         return None
     answer = await connection.run(connection.core().calling("queue.declare", {"queue": queue, "passive": True}))
     return int(answer["message_count"])
+
+
+async def _named(index: int, preparing: Coroutine[Any, Any, T]) -> T:
+    """Prepare an end, and name it in errors."""
+    try:
+        return await preparing
+    except ClientError as error:
+        raise EndLost(f"{NOUNS[index]}: {error}") from error

@@ -25,11 +25,11 @@ from penstock.client.aio import Connection, Publisher, Receiver
 from penstock.client.engine.messages import Forwarded
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.relay import Relay
-from penstock.client.errors import ChannelClosed, ClientError, Timeout
+from penstock.client.errors import ChannelClosed, Timeout
 from penstock.client.options import Options
 from penstock.content.properties import Properties
 from penstock.content.received_from import may_go_on
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 
 LOOK: Final = "federation.look"
 SOON_S: Final = 0.002
@@ -45,7 +45,7 @@ PRIORITY: Final = -1
 """Priority of a link as a consumer of an upstream queue: the upstream's own consumers come first, as with RabbitMQ."""
 
 
-class OwnUpstream(ClientError):
+class OwnUpstream(ConfigError):
     """A queue or exchange would be its own upstream."""
 
 

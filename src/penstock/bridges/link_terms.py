@@ -11,6 +11,8 @@ PREFETCH: Final = 1000
 MAX_HOPS: Final = 1
 PREFETCH_MOST: Final = 65_535
 """Largest prefetch of AMQP 0-9-1."""
+NUMBER_MOST: Final = 1 << 53
+"""Largest number of a key: more milliseconds are no whole number in JSON."""
 NEVER: Final = "never"
 ACK_MODES: Final = ("on-confirm", "on-publish", "no-ack")
 """When a message leaves the upstream: the default is first."""
@@ -53,7 +55,7 @@ def terms_of(spec: Mapping[str, Any]) -> LinkTerms:
     arguments: dict[str, object] = {"x-internal-purpose": "federation"}
     for key, argument in (("expires", "x-expires"), ("message-ttl", "x-message-ttl")):
         if value.get(key) is not None:
-            arguments[argument] = int(value[key])
+            arguments[argument] = _whole(value[key], NUMBER_MOST)
     if value.get("queue-type") is not None:
         arguments["x-queue-type"] = value["queue-type"]
     mode = value.get("ack-mode")
@@ -66,13 +68,18 @@ def terms_of(spec: Mapping[str, Any]) -> LinkTerms:
         cluster=link["cluster"],
         consumer_tag=link["consumer_tag"],
         declared={name: link[name] for name in ("type", "durable", "auto_delete", "arguments") if name in link},
-        prefetch=min(int(value.get("prefetch-count") or PREFETCH), PREFETCH_MOST),
-        max_hops=int(value.get("max-hops", MAX_HOPS)),
+        prefetch=_whole(value.get("prefetch-count") or PREFETCH, PREFETCH_MOST),
+        max_hops=_whole(value.get("max-hops", MAX_HOPS), NUMBER_MOST),
         ack_mode=mode if mode in ACK_MODES else ACK_MODES[0],
         trusts_user_id=value.get("trust-user-id") is True,
         queue_arguments=arguments,
         cleans_up=value.get("resource-cleanup-mode") != NEVER,
     )
+
+
+def _whole(number: float, most: int) -> int:
+    """Return a number of JSON as a whole one: 0 at least."""
+    return int(min(max(number, 0), most))
 
 
 def uris_of(spec: Mapping[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ version may have values that nobody has checked, so that each reader raises `Con
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -101,13 +102,17 @@ def _bridge_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
         selector=selector,
         with_hops=value.get("forward-headers") is True,
         prefetch=int(value.get("prefetch", PREFETCH)),
+        hops_most=value.get("max-hops"),
         tries_again=True,
         look_s=LOOK_S,
     )
     delay_s = float(value.get("reconnect-delay", RECONNECT_S))
-    return Plan(
-        lambda number, state: Carrier(source, target, old, new, terms, state), delay_s, str(source), str(target)
-    )
+
+    def make(number: int, state: State) -> Carrier:
+        left = None if terms.count is None else max(terms.count - state.carried, 0)
+        return Carrier(source, target, old, new, replace(terms, count=left), state)
+
+    return Plan(make, delay_s, str(source), str(target))
 
 
 def connection_name(spec: Spec) -> str:

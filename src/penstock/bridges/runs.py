@@ -55,7 +55,7 @@ class Bridge:
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
         self._secrets = secrets_of(spec.get("value"))
-        self.state = State(name=STARTING, since=asyncio.get_running_loop().time())
+        self.state = State(name=STARTING, since=asyncio.get_running_loop().time(), on_change=self._report)
 
     def stop(self, is_gone: bool = False) -> None:
         """End in order; `run` returns then. A link that `is_gone` for good leaves nothing at its upstream."""

@@ -8,7 +8,9 @@ predeclared; over AMQP 1.0 nothing is declared.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import product
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -97,16 +99,18 @@ class Shovel:
         if self._old.queue is None and self._old.exchange is None:
             raise ConfigError("the source names no queue and no exchange")
         self.source, self.target = self._old.shown(), self._new.shown()
+        if any(self._new.end(number).is_same(self._old.end(other)) for number, other in self._pairs()):
+            raise ConfigError(f"{self.source} would be carried onto itself")
         delay = value.get("reconnect-delay", RECONNECT_S)
         self.delay_s = float(delay) if isinstance(delay, (int, float)) else RECONNECT_S
         self._left = _count(_older(value, "src-delete-after"))
         """Messages after which the shovel has ended; None for no end."""
-        self._done = 0
-        """Messages of these that earlier carriers have carried."""
         self._set = _properties(_older(value, "dest-publish-properties"))
         self._adds_headers = _older(value, "dest-add-forward-headers") is True
         self._adds_time = _older(value, "dest-add-timestamp-header") is True
-        self._carrier: Carrier | None = None
+
+    def _pairs(self) -> Iterable[tuple[int, int]]:
+        return product(range(len(self._new.uris)), range(len(self._old.uris)))
 
     def carrier(self, number: int, state: State) -> Carrier:
         """Return the carrier of an attempt."""
@@ -117,19 +121,16 @@ class Shovel:
             options_of(end.url, side.noun, name, user, self._dial, protocol=side.protocol)
             for end, side in ((source, old), (target, new))
         ]
-        if self._carrier is not None:
-            self._done += self._carrier.confirmed
-        carrier = self._carrier = Carrier(source, target, given[0], given[1], self._terms(source, target), state)
-        return carrier
+        return Carrier(source, target, given[0], given[1], self._terms(source, target, state.carried), state)
 
-    def _terms(self, source: End, target: End) -> Terms:
+    def _terms(self, source: End, target: End, done: int) -> Terms:
         old, new, value = self._old, self._new, self._value
         prefetch, arguments = _older(value, "src-prefetch-count"), value.get("src-consumer-args")
         prefetch = prefetch if isinstance(prefetch, int) else PREFETCH
         mode = value.get("ack-mode", ON_CONFIRM)
         changes = self._adds_headers or self._adds_time or bool(self._set)
         return Terms(
-            count=None if self._left is None else max(self._left - self._done, 0),
+            count=None if self._left is None else max(self._left - done, 0),
             counts_first=_older(value, "src-delete-after") == QUEUE_LENGTH,
             prefetch=min(prefetch, PREFETCH_MOST) or PREFETCH_MOST,
             ack_mode=mode if isinstance(mode, str) else ON_CONFIRM,
@@ -137,7 +138,7 @@ class Shovel:
             keeps_target=not new.queue and new.exchange is None,
             change=_Change(self, source, target).apply if changes else None,
             source_setup=self._source_ready if old.protocol == AMQP091 else None,
-            target_setup=self._target_ready,
+            target_setup=partial(self._target_ready, target.url),
             consumer_arguments=arguments if isinstance(arguments, dict) and old.protocol == AMQP091 else {},
             consumer_name=_text(value, "src-consumer-name") or "",
             look_s=LOOK_S,
@@ -155,11 +156,11 @@ class Shovel:
         await _call(connection, "queue.bind", place)
         return queue
 
-    async def _target_ready(self, connection: Connection) -> End:
+    async def _target_ready(self, url: str, connection: Connection) -> End:
         """Declare the queue if it is missing; return the target, whose address depends on the broker."""
-        side, url = self._new, ""
+        side = self._new
         if side.protocol == AMQP10:
-            return place_of(side.queue or "", connection)
+            return place_of(url, side.queue or "", connection)
         if side.queue:
             await declare_missing(connection, side.queue, side.arguments, side.is_predeclared)
         return End(url, side.queue or "", side.exchange or "", None if side.queue else side.key)
@@ -231,17 +232,17 @@ async def declare_missing(
         await _call(connection, "queue.declare", {"queue": queue, "durable": True, "arguments": dict(arguments)})
 
 
-def place_of(address: str, connection: Connection) -> End:
+def place_of(url: str, address: str, connection: Connection) -> End:
     """Return the target of an address of AMQP 1.0. At Penstock it is what the address of RabbitMQ names."""
     if connection.core().is_penstock():
         for start in QUEUES:
             if address.startswith(start):
-                return End("", unquote(address.removeprefix(start)), "", None)
+                return End(url, unquote(address.removeprefix(start)), "", None)
         for start in EXCHANGES:
             if address.startswith(start):
                 exchange, slash, key = address.removeprefix(start).partition("/")
-                return End("", "", unquote(exchange), unquote(key) if slash else None)
-    return End("", address, "", None)
+                return End(url, "", unquote(exchange), unquote(key) if slash else None)
+    return End(url, address, "", None)
 
 
 def plain_uri(uri: str) -> str:

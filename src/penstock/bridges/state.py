@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,12 +42,17 @@ class State:
     """Different reasons of refusals, the first ones."""
     before: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Messages, bytes, messages delivered before and refusals, as they were at the last `begin`."""
+    on_change: Callable[[], None] | None = None
+    """Function that is called when the state is another one."""
 
     def change(self, name: str, reason: str, now: float) -> None:
         """Enter a state; the time of its begin stays while its name does."""
-        if name != self.name:
+        is_other = name != self.name
+        if is_other:
             self.since = now
         self.name, self.reason = name, reason
+        if is_other and self.on_change is not None:
+            self.on_change()
 
     def begin(self) -> None:
         """Keep the counts so far: another relay begins."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
-from penstock.cli.common import INTERRUPTED, options_of, print_result
+from penstock.cli.common import INTERRUPTED, given_options, options_of, print_result
 from penstock.cli.parameters import Json, command, option
 from penstock.cli.progress import Progress
 from penstock.errors import ConfigError, PenstockError
@@ -100,8 +100,8 @@ def _carrier(source: str, target: str, terms: Terms, exactly_once: bool, name: s
     from penstock.bridges.carrier import Carrier
 
     reading = {"protocol": "amqp10"} if terms.selector else {}
-    old = options_of(first.url, product=PRODUCT, **reading)
-    new = options_of(second.url, product=PRODUCT)
+    old = given_options(first.url, product=PRODUCT, reconnect=True, **reading)
+    new = given_options(second.url, product=PRODUCT, reconnect=True)
     return Carrier(first, second, old, new, terms)
 
 

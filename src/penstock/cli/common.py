@@ -183,16 +183,21 @@ def print_result(as_json: bool, answer: dict[str, object], *sentences: str) -> N
 
 def options_of(url: str, **fields: object) -> Options:
     """Return the options of a connection, with the TLS files of the present command. Raises ConfigError."""
+    found = given_options(url, **fields)
+    if found["protocol"] == "auto":
+        found.values["protocol"] = "amqp091"  # It needs half of the imports.
+    return found
+
+
+def given_options(url: str, **fields: object) -> Options:
+    """Return the options of a connection as `options_of`, with the protocol as it is given."""
     from penstock.client.options import Options
 
     try:
         tls = _tls_of_files(url.startswith("amqps:"))
-        found = Options(url, {"product": PRODUCT, "reconnect": False, **fields} | ({} if tls is None else {"tls": tls}))
+        return Options(url, {"product": PRODUCT, "reconnect": False, **fields} | ({} if tls is None else {"tls": tls}))
     except ValueError as error:
         raise ConfigError(f"--url: {error}") from None  # The URL itself may contain a password.
-    if found["protocol"] == "auto":
-        found.values["protocol"] = "amqp091"  # It needs half of the imports.
-    return found
 
 
 def _tls_of_files(is_encrypted: bool) -> Any:

@@ -42,7 +42,9 @@ class HeaderReader(ProtocolEngine):
 
     @override
     def next_unit(self, data: bytes) -> int:
-        return HEADER_OCTETS
+        start = data[:HEADER_OCTETS]
+        known = [protocol for protocol in self._protocols if protocol.accepts(start)]
+        return HEADER_OCTETS if known else len(data)
 
     def close(self, error: BrokerError) -> None:
         """See `ProtocolEngine.close`: no error can be sent before the protocol is known."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from penstock.describe.bridges import FEDERATION
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
-from penstock.management.bridge_uris import DEFAULT_VHOST, BridgeUri, read_uris
+from penstock.management.bridge_uris import DEFAULT_VHOST, BridgeUri, here, read_uris
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
@@ -101,7 +101,8 @@ def end_title(spec: Row, side: str) -> str:
         return ""
     if end.uris or not ("link" in spec or spec.get("component") == FEDERATION):
         return end.title()
-    return f"{end.place} of vhost {spec['vhost']}" if end.place else f"vhost {spec['vhost']}"
+    where = here(str(spec["vhost"]))
+    return f"{end.place} of {where}" if end.place else where
 
 
 def queue_here(spec: Row, side: str) -> tuple[str, str]:

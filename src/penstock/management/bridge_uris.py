@@ -31,6 +31,7 @@ class BridgeUri(NamedTuple):
     host: str
     """Empty for this broker."""
     port: int
+    """0 for the default port of the scheme."""
     vhost: str
     query: tuple[tuple[str, str], ...]
 
@@ -46,16 +47,24 @@ class BridgeUri(NamedTuple):
         if self.is_here:
             return f"{self.scheme}://{vhost}"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == SCHEMES[self.scheme] else f":{self.port}"
+        port = f":{self.port}" if self.port else ""
         return f"{self.scheme}://{host}{port}{vhost}"
 
     def title(self) -> str:
         """Return the broker and the virtual host, for people."""
-        return f"vhost {self.vhost}" if self.is_here else self.text
+        if self.is_here:
+            return here(self.vhost)
+        return f"{self.text}/" if self.vhost == DEFAULT_VHOST else self.text
 
     def place(self) -> tuple[str, int, str]:
         """Return host, port and virtual host, for comparisons."""
-        return (self.host.lower(), self.port, self.vhost) if self.host else ("", 0, self.vhost)
+        port = self.port or SCHEMES[self.scheme]
+        return (self.host.lower(), port, self.vhost) if self.host else ("", 0, self.vhost)
+
+
+def here(vhost: str) -> str:
+    """Return a virtual host of this broker, for people."""
+    return "this broker" if vhost == DEFAULT_VHOST else f"vhost {vhost} of this broker"
 
 
 def read_uri(title: str, uri: object, vhost: str = DEFAULT_VHOST) -> BridgeUri:
@@ -83,7 +92,7 @@ def read_uri(title: str, uri: object, vhost: str = DEFAULT_VHOST) -> BridgeUri:
     if parts.path.count("/") > 1:
         raise PreconditionFailed(f"{title} has more than one / behind the host; a / in a virtual host is %2F")
     named = (unquote(parts.path.removeprefix("/")) or DEFAULT_VHOST) if parts.path else vhost
-    return BridgeUri(parts.scheme, host, port or SCHEMES[parts.scheme], named, query)
+    return BridgeUri(parts.scheme, host, port or 0, named, query)
 
 
 def read_uris(title: str, given: object, vhost: str = DEFAULT_VHOST) -> list[BridgeUri]:

@@ -11,12 +11,15 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.access.permission import MONITORING, grants
 from penstock.connections.log_line import LogLine
 from penstock.core.broker import Broker
 from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
+from penstock.flow.pool import PoolHolder
 from penstock.logs.ids import CHANGED
 from penstock.management.bridge_ends import SOURCE, TARGET, end_title, queue_here
+from penstock.settings.pools import BRIDGES
 
 SHOVEL: Final = "shovel"
 BRIDGE: Final = "bridge"
@@ -87,6 +90,8 @@ class Bridge:
         """Last report; empty before the first."""
         self.reported: float = 0.0
         """Time of the last report, in monotonic seconds."""
+        self.holder: PoolHolder | None = None
+        """Holder of its unit of the pool of bridges; None for a paused bridge, and for a link."""
         self._queues: dict[str, tuple[str, str]] = {}
         """Virtual host and name of the queues of this broker at both ends, once they were asked for."""
 
@@ -200,6 +205,20 @@ class BridgeTable:
         parameters.touch(parameter)
         return True
 
+    def pause_all_of(self, user: str) -> int:
+        """Pause the bridges that run as a user, who is deleted; return their number.
+
+        Another user of the same name must not run what this one has set.
+        """
+        parameters, journal = self._broker.table.parameters, self._broker.journal
+        found = [each for each in parameters.of() if each.run_as == user]
+        for parameter in found:
+            paused = Parameter(*parameter.key(), parameter.value)
+            parameters.put(paused)
+            if journal is not None:
+                journal.change(paused)
+        return len(found)
+
     def _renew(self) -> None:
         """Read the bridges again after a change; a bridge that has not changed keeps its report."""
         epoch = self.epoch
@@ -207,11 +226,19 @@ class BridgeTable:
             return
         self._read = epoch
         before, self._bridges, self._wanted = self._bridges, {}, {}
+        pool = self._broker.pools.of(BRIDGES)
+        for bridge in before.values():
+            if bridge.holder is not None:
+                pool.give(bridge.holder, 1)
         parameters = self._broker.table.parameters
         used: set[tuple[str, str]] = set()
         for component in RUNNING:
             for parameter in parameters.of(component):
-                self._add(Bridge(self, spec_of(parameter)), before)
+                bridge = Bridge(self, spec_of(parameter))
+                self._add(bridge, before)
+                if bridge.run_as:
+                    bridge.holder = holder_of(self._broker, parameter, bridge.run_as)
+                    pool.add(bridge.holder, 1)
         for source in self.sources:
             for spec in source.specs():
                 used.add((str(spec["vhost"]), str(spec["name"])))
@@ -236,6 +263,12 @@ class BridgeTable:
         self._log(
             LogLine(f"[vh({bridge.vhost})] {bridge.component} '{bridge.name}' has ended; deleted", {"id": CHANGED})
         )
+
+
+def holder_of(broker: Broker, parameter: Parameter, user: str) -> PoolHolder:
+    """Return a user as the holder of a bridge that runs."""
+    account = broker.access.find(user)
+    return PoolHolder(user, parameter.vhost, account is not None and grants(account.tags, MONITORING))
 
 
 def spec_of(parameter: Parameter) -> Row:

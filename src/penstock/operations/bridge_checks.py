@@ -6,22 +6,18 @@ of this broker that may enter the virtual hosts of the ends here: the worker log
 
 from __future__ import annotations
 
-from typing import Final
-
 from penstock.access.rules import ConnectionAccess
 from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed, ResourceError
 from penstock.management.bridge_ends import SOURCE, TARGET, BridgeEnd, bridge_end, shovel_end
-from penstock.management.bridges import BRIDGE, OWNED, RUNNING, SHOVEL, UPSTREAM, UPSTREAM_SET, key_of
+from penstock.management.bridges import BRIDGE, OWNED, RUNNING, SHOVEL, UPSTREAM, UPSTREAM_SET, holder_of, key_of
 from penstock.management.node import Node
 from penstock.operations import shovel_keys, upstreams
 from penstock.operations.bridge_keys import check_bridge
 from penstock.operations.shovel_keys import check_shovel
 from penstock.operations.upstreams import check_upstream, check_upstream_set
-
-BRIDGES_MOST: Final = 1_000
-"""Most shovels and bridges that run: each has two connections and up to 2,000 messages in the worker."""
+from penstock.settings.pools import BRIDGES
 
 
 def check_parameter(parameter: Parameter) -> None:
@@ -40,7 +36,7 @@ def check_parameter(parameter: Parameter) -> None:
 def check_runs(node: Node, parameter: Parameter, access: ConnectionAccess) -> None:
     """Check that the bridge of a checked parameter may run as a user.
 
-    Raises PreconditionFailed (406), ResourceError (506) at the most bridges that run.
+    Raises PreconditionFailed (406), ResourceError (506) at the most bridges that a user or all may run.
     """
     component, user = parameter.component, access.user
     if component not in OWNED:
@@ -56,12 +52,10 @@ def check_runs(node: Node, parameter: Parameter, access: ConnectionAccess) -> No
         if vhost not in node.broker.vhosts or not access.rules.enters(vhost):
             raise PreconditionFailed(f"{title_of(parameter)}: user '{user}' may not enter vhost '{vhost}'")
     if component in RUNNING:
-        running = [key for key, spec in node.bridges.wanted().items() if spec["component"] in RUNNING]
-        if len(running) >= BRIDGES_MOST and key_of(*parameter.key()) not in running:
-            raise ResourceError(
-                f"{BRIDGES_MOST:,} shovels and bridges run, the most that may: pause one; {title_of(parameter)} "
-                "was not set"
-            )
+        running = key_of(*parameter.key()) in node.bridges.wanted()
+        pool, holder = node.broker.pools.of(BRIDGES), holder_of(node.broker, parameter, user)
+        if not running and not pool.fits(holder, 1):
+            raise ResourceError(f"{pool.refusal(holder, 1)}. Pause a bridge; {title_of(parameter)} was not set")
 
 
 def title_of(parameter: Parameter) -> str:

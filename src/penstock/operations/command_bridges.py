@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.operations.command import Absent, Answer, Command, Field, Given
 from penstock.settings.kind import Number, whole
-from penstock.texts import counted, shown_bytes
+from penstock.texts import counted, rounded_bytes
 
 LABEL_CELLS: Final = 12
 """Width of the labels."""
@@ -26,7 +26,7 @@ def state_words(row: Answer) -> str:
 
 
 def _moved(row: Answer) -> str:
-    words = f"{counted(row['carried'], 'message')} carried, {shown_bytes(row['bytes'])}"
+    words = f"{counted(row['carried'], 'message')} carried, {rounded_bytes(row['bytes'])}"
     for count, word in ((row["refused"], "refused"), (row["again"], "redelivered")):
         words += f", {count:,} {word}" if count else ""
     return words if row["lag"] is None else f"{words}; {row['lag']:,} in the source"

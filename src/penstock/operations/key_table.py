@@ -29,7 +29,7 @@ class Key:
     """Names of earlier versions; the present name wins over them."""
     words: tuple[str, ...] = ()
     """Texts that are valid besides values of the kind."""
-    default: object = None
+    default: str | float | bool | None = None
     """Value without the key; None for none."""
     protocols: tuple[str, ...] = ()
     """Protocols of the key's end with which it is valid; none for all."""

@@ -20,7 +20,7 @@ from penstock.management import federation_links
 from penstock.management.bridge_uris import hidden, read_uris
 from penstock.management.bridges import FEDERATION, HELD, PAUSED, SHOVEL, UPSTREAM, Bridge
 from penstock.management.node import Node
-from penstock.management.operation import BY_VHOST, ROW_WORK, VHOST, Operation, Route, entered, looking
+from penstock.management.operation import BY_VHOST, ROW_WORK, SEEN, VHOST, Operation, Route, entered, looking
 from penstock.operations.bridges import bridges_of
 from penstock.operations.lists import listing
 from penstock.operations.parameters import drop_parameter, without_secrets
@@ -154,7 +154,7 @@ LINKS: Final[ListKind] = ListKind(
 ONE: Final = "/shovels/vhost/{vhost}/{name}"
 LINK: Final = "/federation-links/vhost/{vhost}/{id}/{node}/restart"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    listing(SHOVELS, "GET /shovels /shovels/{vhost}", "List shovels, all or of a virtual host."),
+    listing(SHOVELS, "GET /shovels /shovels/{vhost}", "List shovels, all or of a virtual host.", vhost=SEEN),
     looking("", show_shovel, tag=MONITORING, asks=VHOST, routes=(
         Route(f"GET {ONE}", "Show the parameter of a shovel, without users and passwords."),
     )),
@@ -165,9 +165,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route(f"DELETE {ONE}/restart", "End the connections of a shovel and begin anew.", silent=True),
     )),
     listing(LINKS, "GET /federation-links /federation-links/{vhost}", "List the links of federation, all or of a "
-            "virtual host."),
+            "virtual host.", vhost=SEEN),
     listing(LINKS, "GET /federation-links/state/down /federation-links/{vhost}/state/down", "List the links of "
-            "federation that are down.", _down, asks=BY_VHOST),
+            "federation that are down.", _down, vhost=SEEN, asks=BY_VHOST),
     Operation("", restart_link, tag=POLICYMAKER, asks=VHOST, routes=(
         Route(f"DELETE {LINK}", "End the connections of the links of an upstream and begin anew.", silent=True),
     )),

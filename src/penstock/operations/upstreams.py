@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core.queue.types import TYPES
 from penstock.errors import PreconditionFailed
 from penstock.operations.key_table import Key, check_keys, without_effect
 from penstock.settings.kind import ANYTHING, FLAG, LIST, REAL, TEXT, Choices
@@ -20,25 +19,27 @@ SHARED: Final[tuple[Key, ...]] = (
         "When a message leaves the upstream: with the confirm here, when it is published, or when it is delivered.",
         default="on-confirm"),
     Key("bind-nowait", FLAG, "Bindings are made without an answer.",
-        not_served="bindings are made one after the other, each with its answer"),
+        not_served="each binding has its answer, and many are asked for at a time"),
     Key("channel-use-mode", Choices(("multiple", "single"), folded=False), "Channels of a link.",
         not_served="a link has the channels that it needs"),
-    Key("consumer-tag", TEXT, "Tag of the consumer at the upstream."),
+    Key("consumer-tag", TEXT, "Beginning of the tag of the consumer at the upstream; without it "
+        "federation-link-NAME."),
     Key("exchange", TEXT, "Exchange of the upstream; without it the one of the same name."),
-    Key("expires", REAL, "Milliseconds after which the upstream deletes the queue of a lost link."),
+    Key("expires", REAL, "Milliseconds after which the upstream deletes the queue of an exchange whose link is away."),
     Key("ha-policy", ANYTHING, "Mirrors of the queue at the upstream.",
         not_served="RabbitMQ has removed mirrored queues"),
-    Key("max-hops", REAL, "Most links that a message of an exchange may have come through.", default=1),
-    Key("message-ttl", REAL, "Milliseconds that a message lives in the queue of a lost link."),
+    Key("max-hops", REAL, "Most links that a message of an exchange may come through, this one included.", default=1),
+    Key("message-ttl", REAL, "Milliseconds that a message of an exchange waits at the upstream."),
     Key("prefetch-count", REAL, "Most messages on their way.", default=1000),
     Key("queue", TEXT, "Queue of the upstream; without it the one of the same name."),
-    Key("queue-type", Choices(tuple(TYPES), folded=False), "Type of the queue that a link declares at the upstream.",
-        default="classic"),
+    Key("queue-type", Choices(("classic", "quorum"), folded=False),
+        "Type of the queue that the link of an exchange declares at the upstream; without it the upstream chooses."),
     Key("reconnect-delay", REAL, "Seconds before a lost upstream is tried again; the time doubles up to 30 s.",
         default=5),
     Key("resource-cleanup-mode", Choices(("default", "never"), folded=False),
-        "never: the queue at the upstream stays when its link ends.", default="default"),
-    Key("trust-user-id", FLAG, "Keep the user-id of messages.", default=False),
+        "never: the queue at the upstream stays when policy, upstream or exchange are deleted.", default="default"),
+    Key("trust-user-id", FLAG, "Keep the user-id of messages of the user that the link runs as; others are always "
+        "left out.", default=False),
 )  # fmt: skip
 KEYS: Final[tuple[Key, ...]] = (URI, *SHARED)
 OF_SET: Final[tuple[Key, ...]] = (Key("upstream", TEXT, "Name of an upstream."), *SHARED)

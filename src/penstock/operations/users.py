@@ -36,6 +36,7 @@ from penstock.operations.definitions_kinds import Definitions, Planned, Undo
 from penstock.operations.definitions_parser import OWN_HASH, Entry, Section
 from penstock.operations.lists import listing, sampled, showing
 from penstock.settings.kind import INTEGER
+from penstock.texts import counted
 
 IN_FILE: Final = "it is in the settings file, [users], which counts; this entry is left out"
 PAGE: Final = 1000
@@ -82,13 +83,15 @@ def delete_user(node: Node, request: ControlRequest) -> Row:
 
 
 def drop_user(node: Node, name: str) -> None:
-    """Delete a user with its permissions, and close its connections (320).
+    """Delete a user with its permissions, close its connections (320), and pause its bridges.
 
     Raises NotFound (404); PreconditionFailed (406) for a user of the settings file and the last administrator.
     """
     node.broker.access.delete_user(name)
     close_connections(node, name, None, f"user '{name}' was deleted")
-    node.log(LogLine(f"[user({name})] deleted", {"id": CHANGED}))
+    paused = node.bridges.pause_all_of(name)
+    told = f"; {counted(paused, 'bridge')} paused" if paused else ""
+    node.log(LogLine(f"[user({name})] deleted{told}", {"id": CHANGED}))
 
 
 def close_connections(node: Node, user: str, vhost: str | None, reason: str) -> None:

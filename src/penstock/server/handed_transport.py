@@ -46,6 +46,6 @@ class HandedTransport(Transport):
         super().data_received(data)
 
     @override
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool | None:
         self.begin()
-        super().eof_received()
+        return super().eof_received()

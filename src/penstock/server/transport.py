@@ -209,10 +209,11 @@ class Transport(SecuredProtocol):
         if self.state is OPEN:
             self.event_loop.received(self, data)
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool | None:
         """Handle the end of the peer's input; asyncio closes this side."""
         if self.state is SocketState.OPEN:
             self.event_loop.ended(self)
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the closed socket."""

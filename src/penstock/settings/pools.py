@@ -51,6 +51,10 @@ CURSORS: Final = PoolRow(
     "cursors", "cursors", "10,000; 10,000 queues of one", "refused (506)", BOTH, "cursors", 10_000,
     ("ranges.cursors.POSITIONS_MAX",),
 )  # fmt: skip
+BRIDGES: Final = PoolRow(
+    "bridges", "shovels and bridges that run", "2,000, each with 2 connections of the worker; others are paused",
+    "refused (506)", BOTH, "bridges", 2_000,
+)  # fmt: skip
 LEASES: Final = PoolRow(
     "leases", "leases of batch reads", "1,000, for an hour at most without a block; 1,000 fetched parts of a range",
     "finished ones make room; or refused (506)", BOTH, "leases", 1_000, ("ranges.leases.PARTS_MOST",),
@@ -410,13 +414,6 @@ BOUNDS: Final = (
     ),
     bound("parameters", "10,000 of 24 KiB, 16 MiB together", "506, or 406", "administrators alone add to it"),
     bound(
-        "shovels and bridges that run",
-        "1,000, each with 2 connections of its worker; 10,000 that are paused",
-        "a further one is refused (506)",
-        "policymakers alone add to it",
-        "operations.bridge_checks.BRIDGES_MOST",
-    ),
-    bound(
         "what the worker reports of a bridge",
         "3 texts and 20 sentences of 1,000 characters",
         "the rest is cut off",
@@ -465,6 +462,6 @@ BOUNDS: Final = (
 POOLS: Final = (
     TOPICS, SUSPENDED, OUTCOMES, DYNAMIC_NODES, ARRIVING, ENDED_SESSIONS, ENDED_BYTES, MARKS, WAITING_TASKS, CURSORS,
     LEASES, LANES, DETACHED, STORED_TAGS, BLOCKS, LISTS, HTTP_SOCKETS, HTTP_BODIES, HTTP_HELD, HTTP_SCRAPES, CONSOLES,
-    JOBS,
+    JOBS, BRIDGES,
 )  # fmt: skip
 """Pools that users or virtual hosts share."""

@@ -93,13 +93,14 @@ def test_policies_of_exchanges_are_shown_where_they_apply(web: Web, name: str) -
     web.do("DELETE", f"/policies/%2F/{name}")
 
 
-def test_parameters_are_kept_without_effect(web: Web, name: str) -> None:
-    path = f"/parameters/shovel/%2F/{name}"
-    web.do("PUT", path, {"value": {"src-uri": "amqp://"}}, status=201)
-    web.do("PUT", path, {"value": {"src-uri": "amqps://"}}, status=204)
-    found = {"component": "shovel", "vhost": "/", "name": name, "value": {"src-uri": "amqps://"}}
+@pytest.mark.parametrize("component", ["plugin", "shovel"])
+def test_parameters_are_set_listed_and_removed(web: Web, name: str, component: str) -> None:
+    path, value = f"/parameters/{component}/%2F/{name}", {"src-uri": "amqp://u:p@127.0.0.1:1", "src-queue": "q"}
+    web.do("PUT", path, {"value": {**value, "dest-uri": "amqp://"}}, status=201)
+    web.do("PUT", path, {"value": {**value, "dest-uri": "amqps://"}}, status=204)
+    found = {"component": component, "vhost": "/", "name": name, "value": {**value, "dest-uri": "amqps://"}}
     assert web.get(path) == found
-    for listed in ("/parameters", "/parameters/shovel", "/parameters/shovel/%2F"):
+    for listed in ("/parameters", f"/parameters/{component}", f"/parameters/{component}/%2F"):
         assert found in web.get(listed)
     web.do("DELETE", path)
     assert web.ask("DELETE", path).status == 404

@@ -114,9 +114,10 @@ class Relay(SendResult):
         """Wait until a message has arrived, at most `timeout` seconds.
 
         The wait ends early when every message has its outcome, and by `wake`. Raises the error that has ended the
-        receiver.
+        receiver or the publisher.
         """
         receiver = self.receiver
+        self.publisher.check()
         if receiver.error is not None:
             raise receiver.error
         wait = self.wait = Wait(receiver.wakes.now + timeout)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.engine.amqp10.addresses import address_of, capabilities_of
+from penstock.client.engine.amqp10.addresses import address_of, capabilities_of, exchange_address_of
 from penstock.client.engine.amqp10.connection import Engine10
 from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
-from penstock.client.errors import ClientError
+from penstock.client.errors import ClientError, LinkClosed
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite, decode_performative
 from penstock.wire.amqp10.frames import frame
@@ -33,6 +33,28 @@ def test_address_of_a_queue_follows_the_properties_of_the_broker(
     properties: dict[str, object], queue: str, address: str
 ) -> None:
     assert address_of(queue, properties) == address
+
+
+@pytest.mark.parametrize(
+    ("properties", "key", "address"),
+    [
+        ({"product": "Penstock"}, "a/b", "/exchanges/e%20x/a%2Fb"),
+        ({"product": "RabbitMQ", "version": "4.1.0"}, None, "/exchanges/e%20x"),
+        ({"product": "RabbitMQ", "version": "3.10.8"}, "a/b", "/exchange/e%20x/a%2Fb"),
+        ({"product": "RabbitMQ", "version": "3.10.8"}, None, "/exchange/e%20x"),
+    ],
+)
+def test_address_of_an_exchange_follows_the_properties_of_the_broker(
+    properties: dict[str, object], key: str | None, address: str
+) -> None:
+    assert exchange_address_of("e x", key, properties) == address
+
+
+def test_publisher_to_an_exchange_ends_at_a_broker_without_exchanges() -> None:
+    engine = opened_10({"product": "apache-activemq-artemis"})
+    publisher = engine.publisher(PublisherTerms(exchange="e", key="k"))
+    with pytest.raises(LinkClosed, match="apache-activemq-artemis has no exchanges: name a queue or an address"):
+        publisher.try_publish(b"x")
 
 
 @pytest.mark.parametrize(

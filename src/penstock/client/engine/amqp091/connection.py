@@ -23,6 +23,7 @@ from penstock.client.errors import (
     ConnectError,
     ConnectionClosed,
     LoginRefused,
+    WrongProtocol,
     why_closed,
 )
 from penstock.content.properties import Properties
@@ -114,7 +115,7 @@ class Engine091(Engine):
             data = self.rest + data
         if not self.has_heard:
             if data[:1] != b"\x01":
-                self._refuse_server(data, ConnectError)
+                self._refuse_server(data, WrongProtocol)
                 return
             self.has_heard = True
         pos: i64 = 0

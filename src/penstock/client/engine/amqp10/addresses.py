@@ -1,14 +1,19 @@
-"""Addresses of queues: Penstock and RabbitMQ have their own form, other brokers use the bare name of a queue."""
+"""Addresses of queues and exchanges: Penstock and RabbitMQ have their own forms, other brokers use the bare name of a
+queue.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from penstock.wire.amqp10.neutral_addresses import queue_address, quoted
+from penstock.wire.amqp10.neutral_addresses import exchange_address, queue_address, quoted
 
 RABBITMQ: Final = "RabbitMQ"
 _QUEUE_3: Final = "/amq/queue/"
 """Prefix of a queue's address until RabbitMQ 3.13, whose plugin would declare another queue for a bare name."""
+_EXCHANGE_3: Final = "/exchange/"
+"""Prefix of an exchange's address there; the routing key follows, or is the subject of each message."""
+ARTEMIS: Final = "apache-activemq-artemis"
 
 
 def address_of(queue: str, server: dict[str, object]) -> str:
@@ -22,6 +27,19 @@ def address_of(queue: str, server: dict[str, object]) -> str:
     if product != RABBITMQ or queue.startswith("/"):
         return queue
     return _QUEUE_3 + quoted(queue) if is_rabbitmq_3(server) else queue_address(queue)
+
+
+def exchange_address_of(exchange: str, key: str | None, server: dict[str, object]) -> str:
+    """Return the address of an exchange at a broker; without a key, the subject is the key."""
+    if not is_rabbitmq_3(server):
+        return exchange_address(exchange, key)
+    address = _EXCHANGE_3 + quoted(exchange)
+    return address if key is None else f"{address}/{quoted(key)}"
+
+
+def has_exchanges(server: dict[str, object]) -> bool:
+    """Return whether a broker has exchanges. Artemis would make an address of the exchange's name."""
+    return server.get("product") != ARTEMIS
 
 
 ARTEMIS_QUEUE: Final = "::"

@@ -7,7 +7,7 @@ from typing import Final
 from librt.strings import write_i32_be
 from mypy_extensions import i32, i64
 
-from penstock.client.engine.amqp10.addresses import address_of, capabilities_of
+from penstock.client.engine.amqp10.addresses import address_of, capabilities_of, exchange_address_of, has_exchanges
 from penstock.client.engine.amqp10.session import Link, Session, Sessions, TransactionalState
 from penstock.client.engine.messages import Forwarded, Message
 from penstock.client.engine.outcomes import CREDIT, Amounts, Blocked, amounts_of
@@ -18,7 +18,6 @@ from penstock.markers import override
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.composite import Composite, composite
 from penstock.wire.amqp10.field_cursor import ABSENT
-from penstock.wire.amqp10.neutral_addresses import exchange_address
 from penstock.wire.amqp10.neutral_values import neutral_table
 from penstock.wire.amqp10.neutral_writer import encode_head
 from penstock.wire.amqp10.sections import durable_header
@@ -94,12 +93,16 @@ class Publisher10(PublisherCore):
         """Return the address of the target; None for the anonymous terminus, where each message has its own target."""
         terms = self.terms
         if terms.exchange:
-            return exchange_address(terms.exchange, terms.key or None)
+            return exchange_address_of(terms.exchange, terms.key or None, self.engine.server)
         return address_of(terms.key, self.engine.server) if terms.key else None
 
     @override
     def attach(self) -> None:
         """Attach the link."""
+        if self.terms.exchange and not has_exchanges(self.engine.server):
+            text = f"{self.engine.broker_name()} has no exchanges: name a queue or an address instead"
+            self.end(LinkClosed(None, text), text)
+            return
         session = self.sessions.session()
         link = self.link = PublisherLink(session, self.name, self)
         self.sent = 0
@@ -257,7 +260,8 @@ class Publisher10(PublisherCore):
         exchange = terms.exchange if message.exchange is None else message.exchange
         key = terms.key if message.routing_key is None else message.routing_key
         if self.address is None:
-            return {"to": exchange_address(exchange, key) if exchange else address_of(key, self.engine.server)}
+            server = self.engine.server
+            return {"to": exchange_address_of(exchange, key, server) if exchange else address_of(key, server)}
         if exchange != terms.exchange or (key != terms.key and not self.by_subject):
             raise ValueError(
                 f"this publisher sends to {self.address}; over AMQP 1.0 a message with exchange '{exchange}' and "
