@@ -66,6 +66,8 @@ class Allowance(NamedTuple):
     """Memory of which the broker's limits are shares; 0 if unknown."""
     open_files: int
     """Descriptors of which connections without a login may take a part."""
+    shards: int = 1
+    """Shards that divide limits in bytes, which settings give for the node."""
 
 
 class Shard:
@@ -279,6 +281,13 @@ class Shard:
         self.driver.slow_turn_s = slow_turn_s(settings)
         _set_latency_target(settings)
 
+    def allow(self, allowance: Allowance) -> None:
+        """Apply another share of the memory. A shard that has more than its new share drains first: its gate closes."""
+        event_loop = self.event_loop
+        self.driver.begin(event_loop.loop.time())
+        _allow_memory(self.driver.broker, allowance)
+        event_loop.schedule()
+
     # Stop
 
     async def close(self) -> None:
@@ -328,8 +337,7 @@ class Shard:
         core = Broker(
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
         )
-        core.table.machine_bytes = allowance.memory_bytes
-        core.gates.set_memory_limit(core.table.limits(BROKER, ""))
+        _allow_memory(core, allowance)
         core.gates.set_disk_limit(core.table.limits(BROKER, ""))
         core.gates.metadata.table_octets_max = settings.arguments_octets_max
         core.gates.metadata.bytes_max = settings.arguments_bytes_max
@@ -364,6 +372,12 @@ def _imported(driver: BrokerDriver, files: list[DefinitionsFile], done: asyncio.
     finally:
         if not done.done():
             done.set_result(problem)
+
+
+def _allow_memory(core: Broker, allowance: Allowance) -> None:
+    core.table.machine_bytes = allowance.memory_bytes
+    core.table.shards = allowance.shards
+    core.gates.set_memory_limit(core.table.limits(BROKER, ""))
 
 
 def slow_turn_s(settings: Settings) -> float:
