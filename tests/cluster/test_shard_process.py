@@ -33,7 +33,7 @@ class Node:
 
 
 def order_in(folder: Path) -> ShardOrder:
-    return ShardOrder(str(folder), "penstock@node", 1 << 30, 1024, str(folder / "http.sock"))
+    return ShardOrder(str(folder), "penstock@node", (1 << 30, 1024, 1), str(folder / "http.sock"))
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ FAILS: Final = "fails"
 """Request to stop; reports that the shard serves, and why it ends."""
 VERSION: Final = "version"
 """Version of the catalogue, with each question of the node and after each change."""
+SHARE: Final = "share"
+"""Another share of the machine: the fields of `Allowance`."""
 PULL: Final = "pull"
 PAGE: Final = "page"
 """Request of a shard for the rows behind a place, and the answer (access_pages.py)."""
@@ -32,9 +34,8 @@ class ShardOrder:
     """Data directory."""
     node: str
     """Name of the node."""
-    memory_bytes: int
-    open_files: int
-    """Share of the node's memory and descriptors."""
+    share: tuple[int, int, int]
+    """Share of the machine: the fields of `Allowance`."""
     http: str
     """Path of the Unix socket at which the shard serves HTTP for its node."""
     copies: bool = False

@@ -17,7 +17,7 @@ from typing import Final
 
 from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
-from penstock.cluster.shard_orders import FAILS, PAGE, PING, PONG, SERVES, STOP, VERSION, ShardOrder
+from penstock.cluster.shard_orders import FAILS, PAGE, PING, PONG, SERVES, SHARE, STOP, VERSION, ShardOrder
 from penstock.errors import ConfigError, StartError, StoreError
 from penstock.protocols import standard_protocols
 from penstock.server.collector import FREEZER, collect_little
@@ -36,6 +36,8 @@ BEFORE_READY: Final = 1
 """Status of a process that could not serve, or has lost its store."""
 LATE_MODULES: Final = ("concurrent.futures.thread", "penstock.server.http.connections")
 """Modules that a broker imports with the first request that needs them."""
+LOGIN_THREADS: Final = 1
+"""Threads for passwords: the node logs clients in, and shards renew secrets of those who are in."""
 SWITCH_S: Final = 0.0005
 """Seconds that the store's thread waits for the GIL while the loop is busy, as in `penstock serve`."""
 
@@ -61,6 +63,8 @@ class ShardProcess:
         self._alone = alone
         self._serves = False
         self._stopping = asyncio.Event()
+        self._shard: Shard | None = None
+        """The shard, once it has an event loop."""
         self._pull: AccessPull | None = None
         """Pull of the catalogue; None before the table can be changed, and without a catalogue."""
 
@@ -80,13 +84,14 @@ class ShardProcess:
     async def _serve(self) -> None:
         """Start, serve and stop. Raises StartError, ConfigError, and StoreError also for a store that is lost."""
         order = self._order
-        settings = replace(self._settings, data=order.data, listen=[], http=NO_HTTP)
-        shard = Shard(order.node, settings, order.data, Allowance(order.memory_bytes, order.open_files))
+        settings = replace(self._settings, data=order.data, listen=[], http=NO_HTTP, login_threads=LOGIN_THREADS)
+        shard = Shard(order.node, settings, order.data, Allowance(*order.share))
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
         shard.lock()
         try:
             shard.begin()
+            self._shard = shard
             shard.driver.process = ServerFacts(shard.event_loop, [])
             await shard.hold_store()
             if shard.storage_location:
@@ -150,6 +155,8 @@ class ShardProcess:
             self._send({PONG: self._serves})
         if STOP in message:
             self._stopping.set()
+        if SHARE in message and self._shard is not None:
+            self._shard.allow(Allowance(*message[SHARE]))
         if VERSION in message and self._pull is not None:
             self._pull.meet(int(message[VERSION]))
         if PAGE in message and self._pull is not None:
