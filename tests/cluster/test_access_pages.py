@@ -20,7 +20,7 @@ LARGEST = 34_000
 
 @pytest.fixture
 def catalogue(tmp_path: Path) -> Iterator[Catalogue]:
-    found = Catalogue(tmp_path, lambda vhost: "1", lambda version: None)
+    found = Catalogue(tmp_path, lambda version: None)
     found.open()
     yield found
     found.close()

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.access.password_hash import PasswordHash, file_password
 from penstock.access.permission import Permission
-from penstock.cluster.catalogue import BEGIN, FILE, SHARDS_MOST, Catalogue, CatalogueReader, ShardRow
+from penstock.cluster.catalogue import BEGIN, FILE, SHARDS_MOST, Catalogue, CatalogueReader, ShardRow, shards_in
 from penstock.core.settings.table import Parameter
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StoreError
@@ -32,7 +32,7 @@ async def node(tmp_path: Path) -> AsyncIterator[CatalogueNode]:
 
 
 def catalogue_in(folder: Path) -> Catalogue:
-    return Catalogue(folder, lambda vhost: "1", lambda version: None)
+    return Catalogue(folder, lambda version: None)
 
 
 def opened(folder: Path) -> Catalogue:
@@ -56,7 +56,7 @@ def refusal(folder: Path) -> str:
 def test_new_catalogue_has_version_0_and_no_shard(tmp_path: Path) -> None:
     made(tmp_path)
     reader = CatalogueReader(tmp_path)
-    assert (reader.version(), reader.shards(), reader.vhosts(), reader.access_after(BEGIN, 10)) == (0, [], {}, [])
+    assert (reader.version(), reader.shards(), reader.vhosts(), reader.rows_after(BEGIN, 10)) == (0, [], {}, [])
     reader.close()
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
 
@@ -72,6 +72,16 @@ def test_shards_keep_their_order_and_their_names_are_unique(tmp_path: Path) -> N
     assert reader.shards() == [ShardRow("west", "postgresql://db/west"), ShardRow("1", ""), ShardRow("east", "")]
     assert reader.version() == 3
     reader.close()
+
+
+def test_shard_is_added_with_its_records_or_not_at_all(tmp_path: Path) -> None:
+    catalogue = opened(tmp_path)
+    with pytest.raises(StoreError, match="stores no queue"):
+        catalogue.add_shard(ShardRow("1", ""), [vhost_record("a"), MetadataRecord("queue", "%2F/q", b"")])
+    assert shards_in(catalogue.connection) == []
+    catalogue.add_shard(ShardRow("1", ""), [vhost_record("a")])
+    assert [record.key for record in catalogue.metadata()] == ["a"]
+    catalogue.close()
 
 
 def test_shards_above_the_bound_are_refused(tmp_path: Path) -> None:
@@ -117,11 +127,11 @@ async def test_change_has_the_next_version_and_rows_keep_that_of_their_last(node
     third = await version_after(node, lambda driver: driver.broker.access.delete_user("alice"))
     assert first < second < third == node.versions[-1]
     reader = node.reader()
-    rows = {row.key: row for row in reader.access_after(BEGIN, 10)}
+    rows = {row.key: row for row in reader.rows_after(BEGIN, 10)}
     assert rows["bob"].version == second
     assert (rows["alice"].version, rows["alice"].value) == (third, None)
-    assert [row.key for row in reader.access_after((second, "user", "bob"), 10)] == ["alice"]
-    assert len(reader.access_after(BEGIN, 2)) == 2
+    assert [row.key for row in reader.rows_after((second, "user", "bob"), 10)] == ["alice"]
+    assert len(reader.rows_after(BEGIN, 2)) == 2
     reader.close()
 
 
@@ -141,19 +151,39 @@ async def test_deleted_vhost_leaves_the_catalogue(node: CatalogueNode) -> None:
     reader.close()
 
 
-def test_vhost_stays_in_its_shard_when_its_attributes_change(tmp_path: Path) -> None:
-    places = iter(["1", "2"])
-    catalogue = Catalogue(tmp_path, lambda vhost: next(places), lambda version: None)
-    catalogue.open()
-    record = MetadataRecord("vhost", "west", b'\x01{"name":"west","metadata":{}}')
-    for _ in range(2):
+def vhost_record(name: str, deleted: bool = False) -> MetadataRecord:
+    data = b'\x01{"name":"%s","metadata":{}}' % name.encode()
+    return MetadataRecord("vhost", name, None if deleted else data)
+
+
+def test_vhosts_go_to_the_emptiest_shard_and_stay_there(tmp_path: Path) -> None:
+    catalogue = opened(tmp_path)
+    for name in ("1", "2", "3"):
+        catalogue.add_shard(ShardRow(name, ""))
+    for name in ("a", "b", "c", "d", "a"):
         commit = StoreTransaction()
-        commit.metadata = [record]
+        commit.metadata = [vhost_record(name)]
         catalogue.commit(commit)
+    commit = StoreTransaction()
+    commit.metadata = [vhost_record("b", deleted=True)]
+    catalogue.commit(commit)
+    commit.metadata = [vhost_record("e")]
+    catalogue.commit(commit)
     catalogue.close()
     reader = CatalogueReader(tmp_path)
-    assert reader.vhosts() == {"west": "1"}
+    assert reader.vhosts() == {"a": "1", "c": "3", "d": "1", "e": "2"}
+    rows = [(row.kind, row.key, row.value is None) for row in reader.rows_after(BEGIN, 10, "2")]
+    assert rows == [("vhost", "b", True), ("vhost", "e", False)]
     reader.close()
+
+
+def test_vhost_without_a_shard_is_refused(tmp_path: Path) -> None:
+    catalogue = opened(tmp_path)
+    commit = StoreTransaction()
+    commit.metadata = [vhost_record("a")]
+    with pytest.raises(StoreError, match="has no shard for a virtual host"):
+        catalogue.commit(commit)
+    catalogue.close()
 
 
 @pytest.mark.parametrize("kind", ["queue", "exchange", "policy"])
@@ -242,7 +272,7 @@ def test_reader_of_a_missing_catalogue_names_the_file(tmp_path: Path) -> None:
 async def test_stored_user_is_a_record_of_the_broker(node: CatalogueNode) -> None:
     await node.change(lambda driver: driver.broker.access.put_user("alice", HASH, ["management"]))
     reader = node.reader()
-    values = {row.key: row.value for row in reader.access_after(BEGIN, 10)}
+    values = {row.key: row.value for row in reader.rows_after(BEGIN, 10)}
     reader.close()
     assert values["alice"] is not None
     assert unpack(values["alice"]).names("tags") == ["management"]

@@ -19,7 +19,7 @@ def test_shares_of_all_shards_are_no_more_than_the_machine(memory: int, shards: 
     assert (share.open_files, share.shards) == (1_024, shards)
 
 
-def test_only_shard_has_the_whole_machine() -> None:
+def test_single_shard_has_the_whole_machine() -> None:
     assert share_of(MACHINE, 1) == MACHINE
     assert share_of(MACHINE, 0) == MACHINE
 
@@ -62,8 +62,8 @@ def test_shard_that_could_not_be_told_is_told_later(told: Told) -> None:
     shares.add("west")
     assert told.shares == {}
     told.deaf.clear()
-    shares.tell_all()
-    shares.tell_all()
+    shares.send_all()
+    shares.send_all()
     assert told.shares == {"1": [2]}
 
 
@@ -74,5 +74,5 @@ def test_process_that_starts_has_the_present_share(told: Told) -> None:
     shares.add("west")
     told.deaf.clear()
     shares.begin("1")
-    shares.tell_all()
+    shares.send_all()
     assert told.shares == {}

@@ -43,7 +43,7 @@ class CatalogueNode:
         folder.mkdir(exist_ok=True)
         self.folder = folder
         self.versions: list[int] = []
-        self.catalogue = Catalogue(folder, lambda vhost: "1", self.versions.append)
+        self.catalogue = Catalogue(folder, self.versions.append)
         self.broker = Shard("penstock@node", Settings(), None, ALLOWANCE, store=self.catalogue)
 
     async def start(self) -> None:
@@ -108,7 +108,7 @@ class CopyingShard:
             await stopped(self.shard)
 
     def _send(self, row: Row) -> None:
-        if not self.is_deaf:
+        if not self.is_deaf and PULL in row:
             self.pages += 1
             page = page_after(self.reader, read_place(row[PULL]))
             asyncio.get_running_loop().call_soon(self._apply, page)

@@ -43,7 +43,9 @@ class Node(ShardListener):
         say({"name": watch.name, "state": watch.state, "pid": watch.pid, "sentence": sentence, "at": time.monotonic()})
 
     def received(self, name: str, packet: Packet) -> None:
-        say({"name": name, "message": packet.message})
+        super().received(name, packet)
+        if "pong" not in packet.message:
+            say({"name": name, "message": packet.message})
 
 
 async def run(zygote: Zygote, folder: Path, patience: Patience) -> None:

@@ -23,14 +23,14 @@ NODE_ONLY: Final = (PARAMETER,)
 """Kinds that a shard does not need."""
 
 
-def page_after(catalogue: CatalogueReader, place: Place) -> Row:
+def page_after(catalogue: CatalogueReader, place: Place, shard: str = "") -> Row:
     """Return the page behind a place: its rows, the place of its last row, and whether it is the last page.
 
-    `version` is the version up to which the shard has all rows after the last page. Raises StoreError if the catalogue
-    cannot be read.
+    `shard` is the one that gets its virtual hosts too. `version` of the page is the version up to which the shard has
+    all rows after the last page. Raises StoreError if the catalogue cannot be read.
     """
     version = catalogue.version()
-    after, found = place, catalogue.access_after(place, ROWS_MOST)
+    after, found = place, catalogue.rows_after(place, ROWS_MOST, shard)
     rows: list[list[Any]] = []
     size = 0
     for row in found:

@@ -1,4 +1,4 @@
-"""Pull of access by a shard: it asks its node for pages of the catalogue until it has all, and cuts off who is out.
+"""Pull of the catalogue by a shard: it asks for pages until it has all users, permissions and virtual hosts of its own.
 
 The node names the version of its catalogue with each question and after each change. A shard that has less asks. An
 answer that does not come is asked for again after the next question, so that a change takes a second at most.
@@ -11,11 +11,18 @@ from collections.abc import Callable
 
 from penstock.cluster.access_copy import AccessCopy
 from penstock.cluster.access_pages import read_place, read_rows
+from penstock.cluster.catalogue import AccessRow
 from penstock.cluster.packet_channel import Row
-from penstock.cluster.shard_orders import PULL
+from penstock.cluster.shard_orders import HAS, PULL
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import BrokerError, StoreError
+from penstock.flow.progress import WorkProgress
+from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED, STORE_ODD
 from penstock.logs.logger import log
 from penstock.operations.users import close_barred
+from penstock.operations.vhosts import declare_vhost, delete_vhost_steps, set_attributes
+from penstock.persistence.metadata_records import VHOST, unpack
 from penstock.server.shard import Shard
 
 
@@ -52,7 +59,12 @@ class AccessPull:
             return
         event_loop, driver = self._shard.event_loop, self._shard.driver
         driver.begin(event_loop.loop.time())
-        for sentence in self._copy.apply(read_rows(page), read_place(page["place"]), bool(page["last"])):
+        rows = read_rows(page)
+        for row in rows:
+            if row.kind == VHOST:
+                self._apply_vhost(row)
+        access = [row for row in rows if row.kind != VHOST]
+        for sentence in self._copy.apply(access, read_place(page["place"]), bool(page["last"])):
             log(STORE_ODD, "%s", sentence)
         self._changed = self._changed or bool(page["rows"])
         if page["last"]:
@@ -60,6 +72,19 @@ class AccessPull:
         else:
             self.ask()
         event_loop.schedule()
+
+    def _apply_vhost(self, row: AccessRow) -> None:
+        """Create or delete a virtual host of the shard. A deletion takes as many turns as it needs."""
+        driver = self._shard.driver
+        if row.value is None:
+            driver.scheduler.start(_delete(driver, row.key))
+            return
+        try:
+            fields = unpack(row.value)
+            declare_vhost(driver, row.key)
+            set_attributes(driver, driver.vhost(row.key), fields.table("metadata"))
+        except (BrokerError, StoreError) as error:
+            log(STORE_ODD, "vhost '%s' of the catalogue is left out: %s", row.key, error)
 
     def _end(self, version: int) -> None:
         """End a pull: the table has this version, and who may not be there any more is cut off."""
@@ -69,3 +94,13 @@ class AccessPull:
         self._changed = False
         self.version = version
         self.whole.set()
+        self._send({HAS: version})
+
+
+def _delete(driver: BrokerDriver, name: str) -> Steps[None]:
+    """Delete a virtual host that the catalogue does not have any more."""
+    if name in driver.broker.vhosts:
+        try:
+            yield from delete_vhost_steps(driver, name, WorkProgress())
+        except BrokerError as error:
+            log(STORE_ODD, "vhost '%s' is not in the catalogue any more, and stays: %s", name, error)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -101,15 +101,11 @@ class Catalogue(Store):
 
     when_damaged: ClassVar[str] = LOST
 
-    def __init__(self, folder: Path, place: Callable[[str], str], committed: Callable[[int], None]) -> None:
-        """`place` returns the shard for a new virtual host; `committed` gets the version of each transaction.
-
-        Both are called in the thread that commits.
-        """
+    def __init__(self, folder: Path, committed: Callable[[int], None]) -> None:
+        """`committed` gets the version of each transaction, in the thread that commits."""
         self.path = folder / FILE
         self.damaged = []
         self.was_left = False
-        self._place = place
         self._committed = committed
         self._connection: sqlite3.Connection | None = None
 
@@ -143,8 +139,11 @@ class Catalogue(Store):
 
     # Shards
 
-    def add_shard(self, row: ShardRow) -> None:
-        """Add a shard. Raises StoreError if there is one of that name, or there are too many."""
+    def add_shard(self, row: ShardRow, records: Iterable[MetadataRecord] = ()) -> None:
+        """Add a shard, and records in the same transaction: both or nothing.
+
+        Raises StoreError if there is a shard of that name, or there are too many.
+        """
         present = shards_in(self.connection)
         if row.name in [each.name for each in present]:
             raise StoreError(f"there is a shard '{row.name}' already")
@@ -152,6 +151,8 @@ class Catalogue(Store):
             raise StoreError(f"there are {SHARDS_MOST} shards, the most that a node may have")
         with self._transaction() as version:
             self.connection.execute("INSERT INTO shards VALUES (?, ?, ?)", (*row, version))
+            for record in records:
+                self._write(record, version)
 
     # The store of the node's broker
 
@@ -185,8 +186,19 @@ class Catalogue(Store):
             name = unpack(record.data).text("name")
             there = self.connection.execute("SELECT shard FROM vhosts WHERE name = ? AND value NOT NULL", (name,))
             found = there.fetchone()
-            shard = self._place(name) if found is None else found[0]
+            shard = self._emptiest() if found is None else found[0]
             self.connection.execute("REPLACE INTO vhosts VALUES (?, ?, ?, ?)", (name, shard, record.data, version))
+
+    def _emptiest(self) -> str:
+        """Return the shard with the fewest virtual hosts, the oldest of them. Raises StoreError without a shard."""
+        found = self.connection.execute(
+            "SELECT shards.name FROM shards LEFT JOIN vhosts ON vhosts.shard = shards.name AND value NOT NULL "
+            "GROUP BY shards.name ORDER BY count(vhosts.name), shards.version LIMIT 1"
+        ).fetchone()
+        if found is None:
+            raise StoreError(f"the catalogue '{self.path}' has no shard for a virtual host")
+        shard: str = found[0]
+        return shard
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[int]:
@@ -274,14 +286,19 @@ class CatalogueReader:
         with translated(self.path, "read"):
             return dict(self._connection.execute("SELECT name, shard FROM vhosts WHERE value NOT NULL"))
 
-    def access_after(self, place: Place, most: int) -> list[AccessRow]:
-        """Return rows of access behind a place, deleted ones too, in order and `most` at most."""
+    def rows_after(self, place: Place, most: int, shard: str = "") -> list[AccessRow]:
+        """Return rows of access behind a place, and virtual hosts of a shard, whose keys are their names.
+
+        Deleted ones too, in order and `most` at most.
+        """
         statement = (
-            "SELECT version, kind, key, value FROM access WHERE (version, kind, key) > (?, ?, ?) "
-            "ORDER BY version, kind, key LIMIT ?"
+            "SELECT version, kind, key, value FROM access WHERE (version, kind, key) > (?1, ?2, ?3) UNION ALL "
+            "SELECT version, ?4, name, value FROM vhosts WHERE shard = ?5 AND (version, ?4, name) > (?1, ?2, ?3) "
+            "ORDER BY 1, 2, 3 LIMIT ?6"
         )
         with translated(self.path, "read"):
-            return [AccessRow(*row) for row in self._connection.execute(statement, (*place, most))]
+            found = self._connection.execute(statement, (*place, VHOST, shard, most))
+            return [AccessRow(*row) for row in found]
 
     def close(self) -> None:
         """Close the connection."""

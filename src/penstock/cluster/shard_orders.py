@@ -20,6 +20,8 @@ SHARE: Final = "share"
 PULL: Final = "pull"
 PAGE: Final = "page"
 """Request of a shard for the rows behind a place, and the answer (access_pages.py)."""
+HAS: Final = "has"
+"""Version of the catalogue that a shard has, after each pull and with each answer."""
 FIRST: Final = "1"
 """Name of the shard whose data directory is that of the node."""
 SHARDS: Final = "shards"
@@ -34,12 +36,14 @@ class ShardOrder:
     """Data directory."""
     node: str
     """Name of the node."""
-    share: tuple[int, int, int]
+    share: tuple[int, ...]
     """Share of the machine: the fields of `Allowance`."""
     http: str
     """Path of the Unix socket at which the shard serves HTTP for its node."""
     copies: bool = False
     """True if the node owns users, permissions and limits, so that the shard serves once it has a copy."""
+    key: str = ""
+    """Key of the channel by which clients come, in hexadecimal digits; empty without a channel."""
 
     def row(self) -> dict[str, Any]:
         """Return the order for a packet."""
@@ -48,7 +52,7 @@ class ShardOrder:
     @classmethod
     def of(cls, row: dict[str, Any]) -> ShardOrder:
         """Return the order of a packet. Raises TypeError for other fields: node and shard are one build."""
-        return cls(**row)
+        return cls(**{**row, "share": tuple(row["share"])})
 
 
 def folder_of(data: Path, name: str) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -17,7 +18,8 @@ from typing import Final
 
 from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
-from penstock.cluster.shard_orders import FAILS, PAGE, PING, PONG, SERVES, SHARE, STOP, VERSION, ShardOrder
+from penstock.cluster.passing import Taker
+from penstock.cluster.shard_orders import FAILS, HAS, PAGE, PING, PONG, SERVES, SHARE, STOP, VERSION, ShardOrder
 from penstock.errors import ConfigError, StartError, StoreError
 from penstock.protocols import standard_protocols
 from penstock.server.collector import FREEZER, collect_little
@@ -44,22 +46,33 @@ SWITCH_S: Final = 0.0005
 
 def run_shard(settings: Settings, name: str, order: Row, sockets: list[socket.socket]) -> int:
     """Be the process of a shard until the node stops it; return the status. `sockets` begins with the channel."""
-    channel = PacketChannel(sockets[0])
+    channel, *clients = sockets
     collect_little()
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
     with logging_to_stderr(settings.log_level, settings.log_format), asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(ShardProcess(settings, ShardOrder.of(order), channel, True).run())
+        return runner.run(ShardProcess(settings, ShardOrder.of(order), PacketChannel(channel), clients, True).run())
 
 
 class ShardProcess:
     """Process of one shard."""
 
-    def __init__(self, settings: Settings, order: ShardOrder, channel: PacketChannel, alone: bool = False) -> None:
-        """`alone`: the process has no other work, so that its collector may freeze objects."""
+    def __init__(
+        self,
+        settings: Settings,
+        order: ShardOrder,
+        channel: PacketChannel,
+        clients: Sequence[socket.socket] = (),
+        alone: bool = False,
+    ) -> None:
+        """`clients` has the channel by which clients come, if there is one.
+
+        `alone`: the process has no other work, so that its collector may freeze objects.
+        """
         self._settings = settings
         self._order = order
         self._channel = channel
+        self._clients = clients
         self._alone = alone
         self._serves = False
         self._stopping = asyncio.Event()
@@ -85,9 +98,12 @@ class ShardProcess:
         """Start, serve and stop. Raises StartError, ConfigError, and StoreError also for a store that is lost."""
         order = self._order
         settings = replace(self._settings, data=order.data, listen=[], http=NO_HTTP, login_threads=LOGIN_THREADS)
+        if order.copies:
+            settings = replace(settings, vhosts=[])
         shard = Shard(order.node, settings, order.data, Allowance(*order.share))
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
+        taker: Taker | None = None
         shard.lock()
         try:
             shard.begin()
@@ -106,12 +122,17 @@ class ShardProcess:
             http = HttpListener(shard.event_loop, settings, True)
             await http.start(f"unix:{order.http}", 0)
             shard.admit()
+            for channel in self._clients:
+                channel.setblocking(False)
+                taker = Taker(channel, bytes.fromhex(order.key), shard.take_handed, self._stopping.set)
             self._serves = True
             self._send({SERVES: True})
             if self._alone:
                 FREEZER.start(shard.driver.broker.work.done)
             await self._serve_until_stopped(shard)
         finally:
+            if taker is not None:
+                taker.close()
             if http is not None:
                 await http.stop()
             try:
@@ -152,7 +173,7 @@ class ShardProcess:
     def _receive(self, packet: Packet) -> None:
         message = packet.message
         if PING in message:
-            self._send({PONG: self._serves})
+            self._send({PONG: self._serves, HAS: -1 if self._pull is None else self._pull.version})
         if STOP in message:
             self._stopping.set()
         if SHARE in message and self._shard is not None:

@@ -19,37 +19,37 @@ def share_of(machine: Allowance, shards: int) -> Allowance:
 
 
 class Shares:
-    """Shares of one node, which tells each shard when its share changes."""
+    """Shares of one node, which sends each shard its share when that changes."""
 
-    def __init__(self, machine: Allowance, tell: Callable[[str, Allowance], bool]) -> None:
-        """`tell` sends a share to a shard, and returns False if that must be tried again later."""
+    def __init__(self, machine: Allowance, send: Callable[[str, Allowance], bool]) -> None:
+        """`send` sends a share to a shard, and returns False if that must be tried again later."""
         self._machine = machine
-        self._tell = tell
-        self._told: dict[str, Allowance | None] = {}
-        """Share that each shard has; None for one that is to be told."""
+        self._send = send
+        self._present: dict[str, Allowance | None] = {}
+        """Share that each shard has; None for a new one."""
 
     def share(self) -> Allowance:
         """Return the present share of each shard."""
-        return share_of(self._machine, len(self._told))
+        return share_of(self._machine, len(self._present))
 
     def add(self, name: str) -> None:
         """Add a shard. The shares of others shrink; the new one begins with its own."""
-        self._told[name] = None
-        self._told[name] = self.share()
-        self.tell_all()
+        self._present[name] = None
+        self._present[name] = self.share()
+        self.send_all()
 
     def remove(self, name: str) -> None:
         """Remove a shard. The shares of others grow."""
-        self._told.pop(name, None)
-        self.tell_all()
+        self._present.pop(name, None)
+        self.send_all()
 
     def begin(self, name: str) -> None:
         """Record that a process of the shard starts with the present share."""
-        self._told[name] = self.share()
+        self._present[name] = self.share()
 
-    def tell_all(self) -> None:
-        """Tell each shard whose share is another one than it has; call this again until all have been told."""
+    def send_all(self) -> None:
+        """Send each shard its share if it has another; call this again until all have been sent."""
         share = self.share()
-        for name, told in self._told.items():
-            if told != share and self._tell(name, share):
-                self._told[name] = share
+        for name, has in self._present.items():
+            if has != share and self._send(name, share):
+                self._present[name] = share

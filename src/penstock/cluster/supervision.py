@@ -42,7 +42,9 @@ class ShardListener:
         """Handle another state of a shard."""
 
     def received(self, name: str, packet: Packet) -> None:
-        """Handle a message of a shard. The sockets belong to the listener."""
+        """Handle a message of a shard, and close its sockets. Messages of supervision come too."""
+        for each in packet.sockets:
+            each.close()
 
 
 class _Supervised:
@@ -240,13 +242,9 @@ class Supervision:
             if watch.serve(self._loop.time()):
                 log(SHARD_SERVES, "shard '%s' serves (process %d)", watch.name, watch.pid)
                 self._changed(shard)
-        elif FAILS in message:
+        if FAILS in message:
             watch.blame(str(message[FAILS]))
-        elif PONG not in message:
-            self._listener.received(watch.name, packet)
-            return
-        for each in packet.sockets:
-            each.close()
+        self._listener.received(watch.name, packet)
 
     def _tick(self) -> None:
         """Ask each process, and kill those that have been silent for too long."""
