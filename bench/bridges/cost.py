@@ -94,12 +94,17 @@ def empty(broker: Broker) -> None:
         connection.purge_queue(QUEUE)
 
 
+def bridge_command(source: Broker, target: Broker, queue: str, protocol: str, *options: str) -> list[str]:
+    """Return the command of a bridge between queues of the same name."""
+    ends = [f"{url_of(broker)}?queue={queue}&protocol={protocol}" for broker in (source, target)]
+    return [sys.executable, "-m", "penstock", "bridges", "run", *ends, *options]
+
+
 def carry_here(protocol: str, source: Broker, target: Broker, count: int) -> Spent:
     """Carry messages by `penstock bridges run`; return what it took."""
-    ends = [f"{url_of(broker)}?queue={QUEUE}&protocol={protocol}" for broker in (source, target)]
-    program = str(Path(sys.executable).with_name("penstock"))
     before = (cpu_seconds(source), cpu_seconds(target))
-    process = subprocess.Popen([program, "bridges", "run", *ends, "--count", str(count)], stdout=subprocess.DEVNULL)
+    command = bridge_command(source, target, QUEUE, protocol, "--count", str(count))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -116,7 +121,7 @@ def carry_by_shovel(node: RabbitmqNode, source: Broker, target: Broker, count: i
         "src-queue": QUEUE,
         "src-delete-after": count,
         "dest-protocol": "amqp091",
-        "dest-uri": url_of(target),
+        "dest-uri": url_of(target) + "%2f",  # RabbitMQ takes an empty path for a virtual host without a name.
         "dest-queue": QUEUE,
         "ack-mode": "on-confirm",
     }
@@ -138,8 +143,13 @@ def cost_of(source: Broker, target: Broker, size: int, messages: int, carry: Car
         fill(source, count, size)
         spent.append(carry(source, target, count))
         empty(target)
-    source_s, bridge_s, target_s = ((long - short) / messages * 1e6 for short, long in zip(*spent, strict=True))
-    return Cost(source_s, bridge_s, target_s)
+    return between(spent[0], spent[1], messages)
+
+
+def between(short: Spent, long: Spent, messages: int) -> Cost:
+    """Return the cost of each of the messages that a long run has more than a short one."""
+    source, bridge, target = ((more - less) / messages * 1e6 for less, more in zip(short, long, strict=True))
+    return Cost(source, bridge, target)
 
 
 def best(costs: list[Cost]) -> Cost:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +153,67 @@ def test_user_who_may_not_read_the_exchange_has_a_link_that_says_so(house: House
         lambda: [link for link in house.links() if link["status"] == "error"], "the link that is refused"
     )
     assert "read access to exchange 'amq.topic' in vhost 'b' refused for user 'maker'" in found[0]["error"]
+
+
+def worker_of(broker: BrokerProcess) -> int:
+    """Return the number of the process of a broker's worker; 0 without one."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            words = (path.parent / "cmdline").read_bytes()
+            if int(fields[1]) == broker.pid and b"penstock.bridges.worker" in words:
+                return int(path.parent.name)
+    return 0
+
+
+def test_killed_worker_comes_back_and_loses_nothing(house: House) -> None:
+    for vhost in ("a", "b"):
+        house.vhost(vhost)
+    house.upstream("b", "up", uri="amqp:///a", reconnect_delay=0.1)
+    house.policy("b", r"^fed\.", federation_upstream="up")
+    old, new = house.channel("a"), house.channel("b")
+    new.exchange_declare("fed.x", "topic", durable=True)
+    new.queue_declare("here")
+    new.queue_bind("here", "fed.x", "#")
+    eventually(lambda: house.keys("a", "fed.x") == ["#"], "the binding at the upstream")
+    killed = set()
+    found: set[int] = set()
+    for part in range(3):
+        for number in range(200 * part, 200 * part + 200):
+            old.basic_publish("fed.x", "k", b"%d" % number)
+        worker = eventually(lambda: worker_of(house.broker), "the worker")
+        killed.add(worker)
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda worker=worker: worker_of(house.broker) not in (0, worker), "the next worker")  # type: ignore[misc]
+
+    def look() -> bool:
+        while (body := new.basic_get("here", auto_ack=True)[2]) is not None:
+            found.add(int(body))
+        return len(found) == 600
+
+    eventually(look, "all messages")
+    assert len(killed) == 3
+
+
+def test_links_come_back_with_the_store(tmp_path: Path) -> None:
+    options = ("--http", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    with serving(tmp_path, *options) as broker:
+        house = House(broker)
+        for vhost in ("a", "b"):
+            house.vhost(vhost)
+        house.upstream("b", "up", uri="amqp:///a")
+        house.policy("b", r"^fed\.", federation_upstream_set="all")
+        new = house.channel("b")
+        new.exchange_declare("fed.x", "topic", durable=True)
+        new.queue_declare("here", durable=True)
+        new.queue_bind("here", "fed.x", "#")
+        eventually(lambda: house.keys("a", "fed.x") == ["#"], "the binding at the upstream")
+        house.close()
+        broker.kill()
+    with serving(tmp_path, *options) as broker:
+        house = House(broker)
+        house.channel("a").basic_publish("fed.x", "k", b"1")
+        new = house.channel("b")
+        eventually(lambda: new.basic_get("here", auto_ack=True)[2] == b"1", "the message")
+        house.close()
+        assert "Traceback" not in broker.log()

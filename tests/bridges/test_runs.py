@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ from penstock.bridges import carrier, runs
 from penstock.bridges.dialing import HEARTBEAT_S
 from penstock.bridges.plans import LOOK_S
 from penstock.bridges.runs import REPORT_S, secrets_of
-from penstock.core.settings.table import Parameter
 from tests.support.bridge_house import BridgeHouse, RunningBridge, emptied, filled, house, seen
 from tests.support.brokers import PATIENCE
+from tests.support.certificates import localhost, serving_tls
 from tests.support.tcp_proxy import Proxy, proxied
 
 SECRET = "se%63ret-pass"
@@ -128,7 +129,7 @@ async def test_bridge_whose_login_is_not_answered_says_so(here: BridgeHouse, the
 
 
 @pytest.mark.parametrize("protocol", ["amqp091", "amqp10"])
-async def test_no_delivery_is_settled_by_a_tag_of_an_older_channel(
+async def test_delivery_is_not_settled_by_a_tag_of_an_older_channel(
     here: BridgeHouse, there: BridgeHouse, protocol: str
 ) -> None:
     count = 3_000
@@ -178,6 +179,8 @@ async def test_source_behind_a_slow_target_is_held_with_its_producers(here: Brid
             await seen(lambda: bridge.last["state"] == "held")
             assert "queue b" in bridge.last["reason"]
             assert (here.depth("a") <= 50, there.depth("b") <= 10) == (True, True)
+            await seen(lambda: bridge.last["why"], "the words of the target")
+            assert "queue b" in bridge.last["why"][0]
             async with other.receiver("b", prefetch=1) as receiver:
                 for number in range(40):
                     delivery = await receiver.receive(PATIENCE)
@@ -356,5 +359,23 @@ async def test_error_of_the_worker_names_its_kind_and_place(
     assert SECRET not in f"{bridge.reports}{caplog.text}"
 
 
-def test_parameter_of_a_bridge_has_its_user() -> None:
-    assert Parameter("shovel", "/", "a", {}, "ada").run_as == "ada"
+async def test_target_that_changes_its_certificate_is_not_trusted(here: BridgeHouse, tmp_path: Path) -> None:
+    trusted = localhost(tmp_path)
+    folder = tmp_path / "other"
+    folder.mkdir()
+    other = localhost(folder)
+    with serving_tls(tmp_path) as there:
+        target = f"amqps://guest:guest@localhost:{there.tls_port}/?cacertfile={trusted.ca}"
+        async with here.running(shovel(here, "amqp://", target)) as bridge:
+            await moves_when_open(bridge, here)
+            kept = {name: (tmp_path / name).read_bytes() for name in ("server.pem", "server-key.pem")}
+            for name in kept:
+                (other.folder / name).replace(tmp_path / name)
+            there.command("tls", "reload")
+            there.command("connections", "close", "Shovel test")
+            await seen(lambda: "its certificate is not trusted" in bridge.last["reason"])
+            assert bridge.last["state"] == "away"
+            for name, octets in kept.items():
+                (tmp_path / name).write_bytes(octets)
+            there.command("tls", "reload")
+            await moves(bridge, here.url, 1)

@@ -193,7 +193,6 @@ async def test_uris_of_a_list_are_tried_in_turn(here: BridgeHouse, there: Bridge
 @pytest.mark.parametrize(
     ("keys", "rule"),
     [
-        ({"src_queue": "a", "src_protocol": "mqtt"}, "the protocol of the source is amqp091, amqp10, local"),
         ({"src_queue": "a", "dest_protocol": "amqp10"}, "the target has no address"),
         ({}, "the source names no queue and no exchange"),
         ({"src_queue": "a", "src_uri": []}, "the source has no URI"),

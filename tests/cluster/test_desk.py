@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from penstock.access.password_hash import hash_password
 from penstock.cluster.desk import Desk
 from penstock.errors import StartError
 from penstock.server.shard import Shard
+from penstock.server.turn_loop import new_loop
 from penstock.settings.config import Settings
 from penstock.wire.amqp10 import spec
 from penstock.wire.amqp10.frames import AMQP_HEADER
@@ -384,14 +385,24 @@ def test_strangers_who_never_log_in_keep_nobody_out(tmp_path: Path) -> None:
         assert node.state()["connections"] <= 400
 
 
-def test_desk_whose_broker_has_virtual_hosts_is_refused() -> None:
-    shard = Shard("desk", Settings(), None, ALLOWANCE)
+@pytest.mark.parametrize(
+    ("vhosts", "make_loop", "sentence"),
+    [
+        (["/"], new_loop, "the broker of a desk serves no virtual hosts"),
+        ([], asyncio.new_event_loop, "only on a system with epoll"),
+    ],
+)
+def test_desk_without_its_conditions_is_refused(
+    vhosts: list[str], make_loop: Callable[[], asyncio.AbstractEventLoop], sentence: str
+) -> None:
+    shard = Shard("desk", Settings(vhosts=vhosts), None, ALLOWANCE)
 
     async def begin() -> None:
         shard.begin()
-        with pytest.raises(StartError, match="the broker of a desk serves no virtual hosts"):
+        with pytest.raises(StartError, match=sentence):
             Desk(shard.event_loop, lambda vhost: False, lambda *client: asyncio.sleep(0, ""))
         await shard.close()
         await shard.release()
 
-    asyncio.run(begin())
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(begin())

@@ -46,9 +46,12 @@ class Shard:
         self.ended = asyncio.Event()
         self.taken: list[LoginRecord] = []
 
-    async def take(self, sock: socket.socket, record: LoginRecord) -> None:
-        self.taken.append(record)
-        sock.send(record.user.encode() + record.rest)
+    async def take(self, sock: socket.socket, record: LoginRecord | None) -> None:
+        if record is None:
+            sock.send(b"stranger")
+        else:
+            self.taken.append(record)
+            sock.send(record.user.encode() + record.rest)
         sock.close()
 
 
@@ -111,6 +114,16 @@ def test_client_is_served_by_the_other_end_after_its_answer() -> None:
             sock.close()
             assert await answer(client) == b"ada%dopen" % number
         assert both.passer.waiting() == 0
+
+    play(scene)
+
+
+def test_client_without_a_record_is_passed_on_as_a_stranger() -> None:
+    async def scene(both: Scene) -> None:
+        both.listen()
+        client, sock = both.pair()
+        await both.passer.pass_on(None, sock)
+        assert await answer(client) == b"stranger"
 
     play(scene)
 
@@ -372,7 +385,7 @@ def test_closed_socket_is_refused_and_others_are_passed_on() -> None:
 
 @pytest.mark.parametrize("error", [OSError("gone"), RecordError("of another protocol"), ValueError("a bug")])
 def test_client_that_cannot_be_served_is_disconnected(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    async def fail(sock: socket.socket, record: LoginRecord) -> None:
+    async def fail(sock: socket.socket, record: LoginRecord | None) -> None:
         raise error
 
     async def scene(both: Scene) -> None:

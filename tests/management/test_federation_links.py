@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from penstock.connections.log_line import LogLine
+from penstock.core.consume.consumer import Consumer
+from penstock.core.settings.policy_reader import read_policy
 from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
 from penstock.management.bridges import BridgeTable
-from penstock.management.federation_links import LINKS_MOST, FederationLinks, link_key, link_row, safe_uri
+from penstock.management.federation_links import (
+    LINKS_MOST,
+    FederationLinks,
+    link_key,
+    link_row,
+    missing_sentence,
+    safe_uri,
+    waiting_room,
+)
 from tests.support.settings_bench import Bench
 
 URI = "amqp://user:secret@host:5673/eu?heartbeat=5"
@@ -177,6 +187,52 @@ def test_links_beyond_the_bound_are_left_out_and_logged_once(house: House) -> No
     house.clear_policy("p")
     assert house.specs() == {}
     assert house.links.left_out == ""
+
+
+def test_news_are_other_bindings_and_consumers_that_begin_or_cease_to_wait(house: House) -> None:
+    bridges = BridgeTable(house.broker, house.lines.append)
+    bridges.sources.append(house.links)
+    house.set_policy("p", {"federation-upstream-set": "all"}, match="^[qx]$")
+    queue = house.queue("q")
+    house.exchange("x")
+    house.upstream("up")
+    assert bridges.news() == []
+    house.vhost.bind("x", queue, None, "k", {})
+    assert bridges.news() == ["federation:/:up:exchange:x"]
+    assert bridges.news() == []
+    consumer = Consumer("c", house.session, queue, False, False, 5)
+    house.broker.consume(house.session, consumer)
+    assert bridges.news() == ["federation:/:up:queue:q"]
+    assert bridges.news() == []
+    house.broker.cancel(house.session, "c")
+    assert bridges.news() == ["federation:/:up:queue:q"]
+    house.upstream("up", run_as="")
+    house.vhost.unbind("x", queue, None, "k", {})
+    assert bridges.news() == []
+
+
+def test_policy_without_upstreams_is_told(house: House) -> None:
+    def sentence(**definition: object) -> str:
+        given = {key.replace("_", "-"): value for key, value in definition.items()}
+        return missing_sentence(house.broker, read_policy("/", "p", {"pattern": "q", "definition": given}, False))
+
+    assert sentence(max_length=5) == ""
+    assert sentence(federation_upstream_set="all").startswith(
+        "federation-upstream-set=all names no upstream of vhost '/' yet"
+    )
+    house.upstream("eu-1")
+    assert sentence(federation_upstream_set="all") == ""
+    assert sentence(federation_upstream_pattern="^eu") == ""
+    assert "federation-upstream=us-1 names no upstream" in sentence(federation_upstream="us-1")
+
+
+def test_links_of_others_at_a_queue_are_no_waiting_consumers(house: House) -> None:
+    queue = house.queue("q")
+    house.broker.consume(house.session, Consumer("c", house.session, queue, False, False, 5, priority=-1))
+    assert waiting_room(queue, 100, 0.0) == 0
+    house.broker.consume(house.session, Consumer("d", house.session, queue, False, False, 3))
+    assert waiting_room(queue, 100, 0.0) == 3
+    assert waiting_room(queue, 2, 0.0) == 2
 
 
 def test_links_of_different_objects_have_different_keys() -> None:

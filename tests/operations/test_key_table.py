@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import PreconditionFailed
 from penstock.operations import bridge_keys, shovel_keys, upstreams
-from penstock.operations.key_table import Key, check_keys, without_effect
+from penstock.operations.key_table import Key, canonical, check_keys, without_effect
 from penstock.settings.kind import OBJECT, TEXT, whole
 
 KEYS = (
@@ -46,6 +46,13 @@ def test_value_that_may_have_secrets_is_not_quoted() -> None:
     with pytest.raises(PreconditionFailed) as caught:
         check_keys("it", "a toy", KEYS, "amqp://u:secret@h")
     assert "secret" not in str(caught.value)
+
+
+def test_value_has_present_names_and_defaults_in_place_of_unfit_values() -> None:
+    assert canonical(KEYS, {}) == {"count": 5}
+    assert canonical(KEYS, {"old-count": "never", "other": 1}) == {"count": "never"}
+    assert canonical(KEYS, {"count": 2, "old-count": 3, "uri": ["amqp://"]}) == {"uri": ["amqp://"], "count": 2}
+    assert canonical(KEYS, {"count": "many", "idle": 7}) == {"count": 5}
 
 
 def test_keys_without_effect_have_their_reason() -> None:

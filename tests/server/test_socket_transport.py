@@ -248,3 +248,28 @@ def test_protocol_gets_bytes_past_its_buffer_on_request() -> None:
         assert protocol.happened == ["whole", "eof", "lost"]
 
     run(story, Whole)
+
+
+def test_released_socket_stays_open_and_its_transport_has_ended() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, TurnLoop)
+        near, far = socket.socketpair()
+        for each in (near, far):
+            each.setblocking(False)
+        protocol = Recording()
+        transport = SocketTransport(loop, near, protocol)
+        with transport.release() as sock, far:
+            assert sock is near
+            assert transport.is_closing()
+            assert not transport.is_reading()
+            transport.write(b"too late")
+            transport.abort()
+            far.send(b"for another")
+            assert await loop.sock_recv(sock, 100) == b"for another"
+            sock.send(b"by another")
+            assert await loop.sock_recv(far, 100) == b"by another"
+        assert (protocol.data, protocol.happened) == (b"", [])
+
+    with asyncio.Runner(loop_factory=TurnLoop) as runner:
+        runner.run(story())

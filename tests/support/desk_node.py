@@ -20,21 +20,28 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from penstock.access.permission import Permission
 from penstock.cluster.desk import Desk
+from penstock.cluster.hello_desk import HelloDesk
 from penstock.cluster.passing import NotTaken, Passer, Taker, new_channel, new_key
-from penstock.server.listener import Listener
+from penstock.server.listener import Listener, Take
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.shard import Allowance, Shard
+from penstock.server.tls.contexts import ServedCertificates, served_tls
+from penstock.server.tls.layer import TlsLayer
 from penstock.server.turn_loop import new_loop
 from penstock.settings.config import Settings, load
 from tests.support.brokers import GRACE, eventually
 
 PLACES = {"/": 0, "t0": 0, "t1": 1, "t2": 0, "t3": 1}
 SLOW = "slow"
+SLOW_NAME = "slow.example.com"
+NAMES = {"t0.example.com": "t0", "t1.example.com": "t1", SLOW_NAME: SLOW}
+"""Names of servers, and the virtual hosts whose shards they tell."""
 ALLOWANCE = Allowance(1_000_000_000, 20_000)
 
 
@@ -62,7 +69,16 @@ async def serve_shard(settings: Settings, number: int, channel: socket.socket, k
     await begin(shard)
     Logins(settings, shard.driver).start(shard.event_loop)
     ended = asyncio.Event()
-    taker = Taker(channel, key, shard.take_handed, ended.set)
+    tls = served_tls(settings)
+    server = None if tls is None else ServedCertificates(shard.driver, shard.event_loop.loop, tls).server
+
+    async def take(sock: socket.socket, record: LoginRecord | None) -> None:
+        if record is None:
+            await shard.take(sock, None if server is None else partial(TlsLayer, server))
+        else:
+            await shard.take_handed(sock, record)
+
+    taker = Taker(channel, key, take, ended.set)
     await ended.wait()
     taker.close()
 
@@ -73,7 +89,7 @@ class Place:
     def __init__(self, passers: list[Passer]) -> None:
         self._passers = passers
 
-    async def give(self, record: LoginRecord, sock: socket.socket) -> str:
+    async def give(self, record: LoginRecord | None, sock: socket.socket) -> str:
         while self._passers:
             passer = self._passers[0]
             try:
@@ -102,20 +118,49 @@ async def serve_desk(settings: Settings, channels: list[list[tuple[socket.socket
     desk = Desk(parent.event_loop, lambda vhost: vhost in PLACES or vhost == SLOW, give)
     listener = Listener(parent.driver, parent.event_loop.loop, desk.take)
     ((host, port),) = await listener.start("127.0.0.1", 0, "listen")
-    print(json.dumps({"host": host, "port": port, "pids": pids}), flush=True)
+    first: dict[str, object] = {"host": host, "port": port, "pids": pids}
+
+    async def give_stranger(name: str, sock: socket.socket) -> str:
+        if name == SLOW_NAME:
+            await asyncio.Event().wait()
+        return await places[PLACES[NAMES[name]]].give(None, sock)
+
+    tls = served_tls(settings)
+    if tls is not None:
+        loop = parent.event_loop.loop
+        server = ServedCertificates(parent.driver, loop, tls).server
+        relayed = partial(desk.take, secure=partial(TlsLayer, server))
+        peeking = HelloDesk(parent.event_loop, lambda name: name in NAMES, give_stranger, relayed)
+        first["tls_port"] = await listen(parent, relayed)
+        first["name_port"] = await listen(parent, peeking.take)
+    print(json.dumps(first), flush=True)
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         assert line == b"state\n"
         waiting = sum(each.waiting() for place in places for each in place._passers)
         state = {
+            "relays": desk.relays(),
             "connections": len(parent.driver.connections),
             "transports": len(parent.event_loop.transports),
             "waiting": waiting,
+            "rss": rss(),
             "files": len(os.listdir("/proc/self/fd")),
             "cpu": sum(os.times()[:2]),
         }
         print(json.dumps(state), flush=True)
+
+
+def rss() -> int:
+    """Return the memory of this process in bytes."""
+    return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
+
+
+async def listen(parent: Shard, take: Take) -> int:
+    """Listen at another port; return the port."""
+    listener = Listener(parent.driver, parent.event_loop.loop, take)
+    ((_, port),) = await listener.start("127.0.0.1", 0, "listen")
+    return port
 
 
 def main() -> None:
@@ -162,6 +207,9 @@ class DeskNode:
         first = json.loads(line)
         self.host: str = first["host"]
         self.port: int = first["port"]
+        self.tls_port: int = first.get("tls_port", 0)
+        self.name_port: int = first.get("name_port", 0)
+        """Port at which the name of the server tells the shard."""
         self.pids: list[int] = first["pids"]
 
     @property

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from penstock.bridges.ends import End
+from penstock.bridges.held_why import HeldWhy
 from penstock.bridges.hops import hops_of, with_hop
 from penstock.bridges.protocols import meet
 from penstock.bridges.state import AWAY, HELD, IDLE, MOVING, REFUSED, State
@@ -26,7 +27,15 @@ from penstock.client.engine.messages import Forwarded
 from penstock.client.engine.outcomes import NO_ROUTE, ConfirmTimeout, FlowControlTimeout
 from penstock.client.engine.receiver import Delivery
 from penstock.client.engine.relay import Relay
-from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, WrongProtocol
+from penstock.client.errors import (
+    ChannelClosed,
+    ClientError,
+    ConnectError,
+    ConnectionClosed,
+    LinkClosed,
+    Timeout,
+    WrongProtocol,
+)
 from penstock.client.handles import relay_of
 from penstock.client.options import Options
 from penstock.errors import PenstockError
@@ -44,6 +53,8 @@ HELD_S: Final = 0.5
 """Seconds in which nothing was sent or confirmed, from which on a target without room holds the carrier."""
 LAG_S: Final = 5.0
 """Seconds between two questions how many messages the source has, while messages move or are held."""
+WHY_S: Final = 2.0
+"""Seconds between two questions why the target holds."""
 ENDING_S: Final = 10.0
 """Most seconds in which the end waits for confirms of messages on their way."""
 CLOSE_S: Final = 5.0
@@ -80,6 +91,8 @@ class Terms:
     """Number of messages after which it ends; None for no end."""
     selector: str = ""
     """Selector that messages must match; empty for all."""
+    seconds: float | None = None
+    """Seconds after which it ends; None for no end."""
     until_empty: bool = False
     """True to end when the source has no message for `EMPTY_S`."""
     with_hops: bool = False
@@ -93,7 +106,7 @@ class Terms:
     counts_first: bool = False
     """True to end after as many messages as the source has at the beginning."""
     keeps_target: bool = False
-    """True to send each message to the exchange and key with which it was published at the source."""
+    """True to send each message to the exchange to which it was published, with its key unless the target has one."""
     change: Change | None = None
     source_setup: SourceSetup | None = None
     target_setup: TargetSetup | None = None
@@ -146,6 +159,7 @@ class Carrier:
         """Seconds between two attempts for refused messages, and the time of the next."""
         self._trial: Delivery | None = None
         """Message of the last attempt."""
+        self._why = HeldWhy(new, target.queue)
         self._length: Callable[[], Coroutine[Any, Any, int | None]] | None = None
         """Function that asks how many messages the source has; None if it does not tell."""
 
@@ -153,6 +167,11 @@ class Carrier:
     def underway(self) -> int:
         """Return the number of messages that were sent and have no outcome: they may be in both queues."""
         return 0 if self._relay is None else self._relay.under_way
+
+    @property
+    def why(self) -> list[str]:
+        """Return what the target says of its gates, while it holds."""
+        return self._why.sentences
 
     def stop(self) -> None:
         """Take no more messages, and end when those on their way have their outcomes."""
@@ -272,17 +291,19 @@ class Carrier:
         """Carry, and end in order."""
         keeps_key = not self._target.queue and self._target.key is None
         relay = self._relay = relay_of(receiver, publisher, keeps_key, self._prepared())
-        measuring = asyncio.ensure_future(self._measure())
+        tasks = [asyncio.ensure_future(each) for each in (self._measure(), self._ask_why())]
         try:
             await self._carry(relay, publisher, old, new)
         finally:
-            measuring.cancel()
-            await asyncio.gather(measuring, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._why.close()
             await self._end(relay, publisher, new)
 
     async def _carry(self, relay: Relay, publisher: Publisher, old: Connection, new: Connection) -> None:
         loop = asyncio.get_running_loop()
-        quiet_since = loop.time()
+        began = quiet_since = loop.time()
         self._look(relay, publisher)
         while not self._stopping.is_set():
             relay.publisher.check()
@@ -298,6 +319,8 @@ class Carrier:
             if moved or relay.under_way or self._away or (relay.left and self._terms.tries_again):
                 quiet_since = loop.time()
             elif self._is_to_empty and loop.time() - quiet_since >= EMPTY_S:
+                return
+            if self._terms.seconds is not None and loop.time() - began >= self._terms.seconds:
                 return
             self._look(relay, publisher)
             if self._is_lost:
@@ -344,7 +367,8 @@ class Carrier:
             relay.refuse(delivery, f"it has come through {counted(hops, 'bridge')}; max-hops is {terms.hops_most}")
             return False
         if terms.keeps_target:
-            message.exchange, message.routing_key = delivery.exchange, delivery.routing_key
+            message.exchange = delivery.exchange
+            message.routing_key = delivery.routing_key if self._target.key is None else self._target.key
         if terms.with_hops:
             message.properties = with_hop(message.properties, self._source, delivery.redelivered)
         if terms.change is not None and not terms.change(delivery, message):
@@ -389,6 +413,15 @@ class Carrier:
                 self.lag = None
                 return
             await asyncio.sleep(LAG_S)
+
+    async def _ask_why(self) -> None:
+        """Ask a target that holds why, if the carrier does not end by itself."""
+        while self._terms.tries_again:
+            await asyncio.sleep(WHY_S)
+            if self.state.name == HELD:
+                await self._why.ask(str(self._options[1]["name"]))
+            elif self._why.sentences:
+                await self._why.close()
 
     def _look(self, relay: Relay, publisher: Publisher) -> None:
         """Set the state from what was seen last."""
@@ -447,5 +480,5 @@ async def _named(index: int, preparing: Coroutine[Any, Any, T]) -> T:
     """Prepare an end, and name it in errors."""
     try:
         return await preparing
-    except ClientError as error:
+    except (ChannelClosed, LinkClosed, Timeout) as error:
         raise EndLost(f"{NOUNS[index]}: {error}") from error

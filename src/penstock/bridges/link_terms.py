@@ -38,7 +38,7 @@ class LinkTerms:
     """Name of the cluster here."""
     consumer_tag: str
     declared: Mapping[str, Any]
-    """How the object was declared here: `type`, `durable`, `auto_delete`, `arguments`."""
+    """Declaration of the object here: `type`, `durable`, `auto_delete`, `arguments`."""
     prefetch: int
     max_hops: int
     ack_mode: str

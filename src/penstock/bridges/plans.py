@@ -1,4 +1,4 @@
-"""Plans: what a bridge does by its spec: ends, terms and times, made anew for each attempt to connect.
+"""Plans of bridges by their specs: ends, terms and times, made anew for each attempt to connect.
 
 Theory of operation. A spec is JSON from the broker, and its value was checked when it was set. A store of an earlier
 version may have values that nobody has checked, so that each reader raises `ConfigError` for what it cannot use.
@@ -11,23 +11,26 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
-from penstock.bridges.carrier import Carrier, Terms
+from penstock.bridges.carrier import Terms
+from penstock.bridges.choice import Choice, ChosenCarrier
 from penstock.bridges.dialing import Dial, options_of
 from penstock.bridges.ends import source_of, target_of
 from penstock.bridges.federation_link import FederationLink, link_of
 from penstock.bridges.link_terms import terms_of, uris_of
 from penstock.bridges.shovels import shovel_of
 from penstock.bridges.state import State
+from penstock.client.options import Options
 from penstock.errors import ConfigError
+from penstock.operations.bridge_keys import KEYS
+from penstock.operations.key_table import canonical
 
 Spec = Mapping[str, Any]
 LOOK_S: Final = 1.0
 """Seconds between two looks of a bridge at its state, while nothing else happens."""
-RECONNECT_S: Final = 0.1
-"""Seconds before a lost end is tried again, of a bridge that does not say so."""
+LEAST_S: Final = 0.05
+"""Least seconds before a lost end is tried again."""
 LINK_RECONNECT_S: Final = 5.0
-"""The same of a link of federation: RabbitMQ's default."""
-PREFETCH: Final = 2000
+"""Seconds before a link of federation is tried again: RabbitMQ's default."""
 AT_LEAST_ONCE: Final = "at least once"
 
 
@@ -35,7 +38,10 @@ class Carries(Protocol):
     """Carrier of either kind."""
 
     state: State
-    lag: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Messages in the source; None if unknown."""
 
     def stop(self) -> None:
         """End in order."""
@@ -45,7 +51,7 @@ class Carries(Protocol):
 
 
 class Plan(NamedTuple):
-    """What a bridge does."""
+    """Plan of one bridge."""
 
     make: Callable[[int, State], Carries]
     """Function that returns the carrier of an attempt, by its number. Raises `ConfigError`."""
@@ -54,7 +60,8 @@ class Plan(NamedTuple):
     source: str
     target: str
     """Ends without secrets."""
-    delivery: str = AT_LEAST_ONCE
+    delivery: Callable[[], str] = lambda: AT_LEAST_ONCE
+    """Function that returns the delivery in words."""
 
 
 def plan_of(spec: Spec, cluster: str, dial: Dial) -> Plan:
@@ -84,35 +91,39 @@ def _link_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
         return link_of(terms, uris[at], olds[at], local, new, state)
 
     first = make(0, State())
-    delay_s = max(float(value.get("reconnect-delay", LINK_RECONNECT_S)), RECONNECT_S)
-    return Plan(make, delay_s, first.source, first.target)
+    delay_s = max(float(value.get("reconnect-delay", LINK_RECONNECT_S)), LEAST_S)
+    return Plan(make, delay_s, first.sides.source, first.sides.target)
 
 
 def _bridge_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
     source = source_of(str(value.get("source", "")), True)
-    target = target_of(str(value.get("target", "")), source, True)
-    name, user = connection_name(spec), str(spec["run_as"])
-    selector = str(value.get("selector", ""))
-    reading = {"protocol": "amqp10"} if selector else {}
-    old = options_of(source.url, "source", name, user, dial, **reading)
-    new = options_of(target.url, "target", name, user, dial)
-    count = value.get("delete-after")
+    target = target_of(str(value.get("target", "")), source, True, spec.get("ports", ()))
+    settings = canonical(KEYS, value)
+    name, user, selector = connection_name(spec), str(spec["run_as"]), str(settings["selector"])
+    delay_s, count = float(settings["reconnect-delay"]), settings.get("delete-after")
     terms = Terms(
-        count=count if isinstance(count, int) else None,
+        count=count,
         selector=selector,
-        with_hops=value.get("forward-headers") is True,
-        prefetch=int(value.get("prefetch", PREFETCH)),
-        hops_most=value.get("max-hops"),
+        with_hops=settings["forward-headers"] is True,
+        prefetch=settings["prefetch"],
+        hops_most=settings.get("max-hops"),
         tries_again=True,
         look_s=LOOK_S,
     )
-    delay_s = float(value.get("reconnect-delay", RECONNECT_S))
+    reading = {"protocol": "amqp10"} if selector else {}
+    kept = {"reconnect": True, "reconnect_delay": max(delay_s, LEAST_S), "protocol": "amqp091"}
 
-    def make(number: int, state: State) -> Carrier:
-        left = None if terms.count is None else max(terms.count - state.carried, 0)
-        return Carrier(source, target, old, new, replace(terms, count=left), state)
+    def options(first: dict[str, Any], second: dict[str, Any]) -> tuple[Options, Options]:
+        old = options_of(source.url, "source", name, user, dial, **first)
+        return old, options_of(target.url, "target", name, user, dial, **second)
 
-    return Plan(make, delay_s, str(source), str(target))
+    choice = Choice(str(settings["delivery"]), str(spec["key"]), options(reading, {}), options(kept, kept))
+
+    def make(number: int, state: State) -> ChosenCarrier:
+        left = None if count is None else max(count - state.carried, 0)
+        return ChosenCarrier(choice, source, target, replace(terms, count=left), state)
+
+    return Plan(make, delay_s, str(source), str(target), lambda: choice.delivery)
 
 
 def connection_name(spec: Spec) -> str:

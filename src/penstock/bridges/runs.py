@@ -52,8 +52,10 @@ class Bridge:
         self._stopping = asyncio.Event()
         self._failures = 0
         self._attempts = 0
-        self._told: tuple[object, ...] = ()
-        self._told_at = 0.0
+        self._failed_as = AWAY
+        """State after a failure."""
+        self._reported: tuple[object, ...] = ()
+        """State and counts of the last report."""
         self._secrets = secrets_of(spec.get("value"))
         self.state = State(name=STARTING, since=asyncio.get_running_loop().time(), on_change=self._report)
 
@@ -61,9 +63,14 @@ class Bridge:
         """End in order; `run` returns then. A link that `is_gone` for good leaves nothing at its upstream."""
         self._stopping.set()
         if is_gone and isinstance(self._carrier, FederationLink):
-            self._carrier.is_gone = True
+            self._carrier.sides.is_gone = True
         if self._carrier is not None:
             self._carrier.stop()
+
+    def look(self) -> None:
+        """Look at the broker again: what a link of federation has seen there has changed."""
+        if isinstance(self._carrier, FederationLink):
+            self._carrier.look_again()
 
     async def run(self) -> None:
         """Carry until `stop`; a bridge that has ended by its definition waits for it."""
@@ -102,11 +109,14 @@ class Bridge:
 
     async def _try_once(self, plan: Plan) -> str:
         """Run a carrier; return the reason of its failure, nothing if it has ended in order."""
+        self._failed_as = AWAY
         try:
             self._carrier = plan.make(self._attempts, self.state)
             self._attempts += 1
             await self._carrier.run()
         except PenstockError as error:
+            if isinstance(error, ConfigError):
+                self._failed_as = REFUSED
             return self.plain(str(error) or type(error).__name__)
         except Exception as error:
             # The text of a strange error may have a password: only its kind and place are told.
@@ -125,7 +135,7 @@ class Bridge:
         most = max(plan.delay_s, PAUSE_MOST_S)
         pause = min(plan.delay_s * 2.0 ** min(self._failures - 1, 20), most)
         pause = max(random.uniform(pause / 2, pause), LEAST_S)
-        self._change(AWAY, f"{problem}; tried again in {pause:.1f} s")
+        self._change(self._failed_as, f"{problem}; tried again in {pause:.1f} s")
         try:
             async with asyncio.timeout(pause):
                 await self._stopping.wait()
@@ -148,9 +158,9 @@ class Bridge:
         """Report, if something has changed."""
         state, carrier = self.state, self._carrier
         lag = None if carrier is None else carrier.lag
-        now = state.name, state.reason, state.carried, state.refused, state.again, lag
-        if now != self._told or state.name == MOVING:
-            self._told = now
+        now = state.name, state.reason, state.carried, state.refused, state.again, lag, tuple(self._why())
+        if now != self._reported or state.name == MOVING:
+            self._reported = now
             self._tell(self._row(lag))
 
     def _row(self, lag: int | None) -> Row:
@@ -167,11 +177,18 @@ class Bridge:
             "again": state.again,
             "last": state.last + offset if state.last else 0,
             "lag": lag,
-            "delivery": "at least once" if plan is None else plan.delivery,
-            "why": [self.plain(each) for each in state.reasons] if state.name == REFUSED else [],
+            "delivery": "" if plan is None else plan.delivery(),
+            "why": [self.plain(each) for each in self._why()],
             "source": "" if plan is None else plan.source,
             "target": "" if plan is None else plan.target,
         }
+
+    def _why(self) -> list[str]:
+        """Return sentences about a target that refuses or holds."""
+        if self.state.name == REFUSED:
+            return self.state.reasons
+        why: list[str] = getattr(self._carrier, "why", [])
+        return why
 
     def plain(self, text: str) -> str:
         """Return a text without the passwords of the definition."""

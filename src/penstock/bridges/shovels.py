@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from penstock.bridges.carrier import ON_CONFIRM, Carrier, Terms
+from penstock.bridges.carrier import Carrier, Terms
 from penstock.bridges.dialing import Dial, options_of
 from penstock.bridges.ends import End
 from penstock.bridges.state import State
@@ -24,17 +24,16 @@ from penstock.client.engine.receiver import Delivery
 from penstock.client.errors import ChannelClosed
 from penstock.content.properties import PROPERTY_NAMES, Properties
 from penstock.errors import ConfigError
+from penstock.operations.key_table import canonical
+from penstock.operations.shovel_keys import KEYS
 
 Spec = Mapping[str, Any]
 AMQP091: Final = "amqp091"
 AMQP10: Final = "amqp10"
 PROTOCOLS: Final = {AMQP091: AMQP091, AMQP10: AMQP10, "local": AMQP091}
 """Protocols of an end, with that of its connection."""
-PREFETCH: Final = 1000
 PREFETCH_MOST: Final = 65_535
-RECONNECT_S: Final = 1.0
 QUEUE_LENGTH: Final = "queue-length"
-NEVER: Final = "never"
 QUEUES: Final = ("/queues/", "/queue/", "/amq/queue/")
 EXCHANGES: Final = ("/exchanges/", "/exchange/")
 """Beginnings of addresses of RabbitMQ that name a queue or an exchange."""
@@ -52,16 +51,13 @@ class Side:
     def __init__(self, value: Mapping[str, Any], prefix: str, noun: str) -> None:
         self.noun = noun
         self.uris = _uris(value.get(f"{prefix}-uri"), noun)
-        self.protocol = PROTOCOLS.get(str(value.get(f"{prefix}-protocol", AMQP091)), "")
+        self.protocol = PROTOCOLS[value[f"{prefix}-protocol"]]
         self.queue = _text(value, f"{prefix}-queue")
         self.exchange = _text(value, f"{prefix}-exchange")
         self.key = _text(value, f"{prefix}-exchange-key")
         self.address = _text(value, f"{prefix}-address")
-        arguments = value.get(f"{prefix}-queue-args")
-        self.arguments: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
+        self.arguments: dict[str, Any] = value.get(f"{prefix}-queue-args", {})
         self.is_predeclared = value.get(f"{prefix}-predeclared") is True
-        if not self.protocol:
-            raise ConfigError(f"the protocol of the {noun} is {', '.join(PROTOCOLS)}")
         if self.protocol == AMQP10:
             self.queue, self.exchange, self.key = self.address or "", None, None
             if not self.address:
@@ -81,7 +77,7 @@ class Side:
 
     def fields(self, prefix: str) -> dict[str, object]:
         """Return the place as fields of the header of a shovelled message."""
-        named = {"queue": self.queue, "exchange": self.exchange, "exchange-key": self.key}
+        named = {"queue": self.queue, "exchange": self.exchange, "exchange-key": None if self.queue else self.key}
         return {f"{prefix}-{name}": value for name, value in named.items() if value is not None}
 
 
@@ -89,7 +85,7 @@ class Shovel:
     """Shovel of a spec."""
 
     def __init__(self, spec: Spec, cluster: str, dial: Dial) -> None:
-        value = spec["value"]
+        value = canonical(KEYS, spec["value"])
         self._spec = spec
         self._value = value
         self._dial = dial
@@ -99,15 +95,20 @@ class Shovel:
         if self._old.queue is None and self._old.exchange is None:
             raise ConfigError("the source names no queue and no exchange")
         self.source, self.target = self._old.shown(), self._new.shown()
-        if any(self._new.end(number).is_same(self._old.end(other)) for number, other in self._pairs()):
+        if any(
+            self._new.end(number).is_same(self._old.end(other), spec.get("ports", ()))
+            for number, other in self._pairs()
+        ):
             raise ConfigError(f"{self.source} would be carried onto itself")
-        delay = value.get("reconnect-delay", RECONNECT_S)
-        self.delay_s = float(delay) if isinstance(delay, (int, float)) else RECONNECT_S
-        self._left = _count(_older(value, "src-delete-after"))
+        self.delay_s = float(value["reconnect-delay"])
+        after = value.get("src-delete-after")
+        self._left = after if isinstance(after, int) else None
         """Messages after which the shovel has ended; None for no end."""
-        self._set = _properties(_older(value, "dest-publish-properties"))
-        self._adds_headers = _older(value, "dest-add-forward-headers") is True
-        self._adds_time = _older(value, "dest-add-timestamp-header") is True
+        seconds = value.get("src-delete-after-duration")
+        self._ends_at = None if seconds is None else time.monotonic() + seconds
+        self._set = _properties(value.get("dest-publish-properties"))
+        self._adds_headers = value.get("dest-add-forward-headers") is True
+        self._adds_time = value.get("dest-add-timestamp-header") is True
 
     def _pairs(self) -> Iterable[tuple[int, int]]:
         return product(range(len(self._new.uris)), range(len(self._old.uris)))
@@ -125,21 +126,20 @@ class Shovel:
 
     def _terms(self, source: End, target: End, done: int) -> Terms:
         old, new, value = self._old, self._new, self._value
-        prefetch, arguments = _older(value, "src-prefetch-count"), value.get("src-consumer-args")
-        prefetch = prefetch if isinstance(prefetch, int) else PREFETCH
-        mode = value.get("ack-mode", ON_CONFIRM)
+        arguments = value.get("src-consumer-args", {})
         changes = self._adds_headers or self._adds_time or bool(self._set)
         return Terms(
             count=None if self._left is None else max(self._left - done, 0),
-            counts_first=_older(value, "src-delete-after") == QUEUE_LENGTH,
-            prefetch=min(prefetch, PREFETCH_MOST) or PREFETCH_MOST,
-            ack_mode=mode if isinstance(mode, str) else ON_CONFIRM,
+            seconds=None if self._ends_at is None else max(self._ends_at - time.monotonic(), 0.0),
+            counts_first=value.get("src-delete-after") == QUEUE_LENGTH,
+            prefetch=value["src-prefetch-count"] or PREFETCH_MOST,
+            ack_mode=value["ack-mode"],
             tries_again=True,
             keeps_target=not new.queue and new.exchange is None,
             change=_Change(self, source, target).apply if changes else None,
             source_setup=self._source_ready if old.protocol == AMQP091 else None,
             target_setup=partial(self._target_ready, target.url),
-            consumer_arguments=arguments if isinstance(arguments, dict) and old.protocol == AMQP091 else {},
+            consumer_arguments=arguments if old.protocol == AMQP091 else {},
             consumer_name=_text(value, "src-consumer-name") or "",
             look_s=LOOK_S,
         )
@@ -266,15 +266,6 @@ def _uris(given: object, noun: str) -> list[str]:
 def _text(value: Mapping[str, Any], name: str) -> str | None:
     given = value.get(name)
     return given if isinstance(given, str) else None
-
-
-def _older(value: Mapping[str, Any], name: str) -> Any:
-    """Return the value of a key, which RabbitMQ knew without its first part before 3.7."""
-    return value.get(name, value.get(name.partition("-")[2]))
-
-
-def _count(after: object) -> int | None:
-    return after if isinstance(after, int) and not isinstance(after, bool) and after >= 0 else None
 
 
 def _properties(given: object) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a link declares at the upstream of a federated exchange: a queue, and an exchange that feeds it.
+"""Declarations of a link at the upstream of a federated exchange: a queue, and an exchange that feeds it.
 
 Messages collect in the queue while the link is away. An internal fanout exchange between the federated exchange and the
 queue has the bindings: two names for it, A and B, take turns, so that a link that comes back gets rid of bindings that

@@ -79,6 +79,10 @@ class Worker:
         elif "end" in message:
             self._wanted.pop(message["end"], None)
             self._renew(message["end"], message.get("gone") is True)
+        elif "look" in message:
+            running = self._running.get(message["look"])
+            if running is not None:
+                running[1].look()
         elif "connected" in message:
             self._connected(message["connected"])
         elif "refused" in message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
-from penstock.cli.common import INTERRUPTED, given_options, options_of, print_result
+from penstock.cli.common import INTERRUPTED, given_options, print_result
 from penstock.cli.parameters import Json, command, option
 from penstock.cli.progress import Progress
 from penstock.errors import ConfigError, PenstockError
@@ -15,6 +15,7 @@ from penstock.texts import counted
 if TYPE_CHECKING:
     from penstock.bridges.carrier import Terms
     from penstock.bridges.foreground import Carrying
+    from penstock.client.options import Options
 
 PRODUCT: Final = "penstock-bridge"
 """Name of a bridge as a client of its brokers."""
@@ -93,16 +94,19 @@ def _carrier(source: str, target: str, terms: Terms, exactly_once: bool, name: s
 
         if terms.selector or terms.with_hops:
             raise ConfigError("--exactly-once carries messages as they are, without --selector and --forward-headers")
-        old, new = (options_of(each.url, product=PRODUCT, protocol="amqp091") for each in (first, second))
+        old, new = (_options(each.url, protocol="amqp091") for each in (first, second))
         return BlockCarrier(first, second, old, new, terms, name)
     if name:
         raise ConfigError("--name is of a bridge that carries exactly once: add --exactly-once")
     from penstock.bridges.carrier import Carrier
 
     reading = {"protocol": "amqp10"} if terms.selector else {}
-    old = given_options(first.url, product=PRODUCT, reconnect=True, **reading)
-    new = given_options(second.url, product=PRODUCT, reconnect=True)
-    return Carrier(first, second, old, new, terms)
+    return Carrier(first, second, _options(first.url, **reading), _options(second.url), terms)
+
+
+def _options(url: str, **fields: object) -> Options:
+    """Return the options of one end, whose connection is tried again when it is lost."""
+    return given_options(url, product=PRODUCT, reconnect=True, **fields)
 
 
 def _sentence(carrier: Carrying, ended: str) -> str:

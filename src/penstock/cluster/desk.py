@@ -6,8 +6,7 @@ login is acted on. It stops before the frame that opens a virtual host which a s
 still has to say, and gives the socket away with the record of the login and the input that is left. A virtual host that
 no shard has goes to the engine, which refuses it.
 
-The socket is not read while its shard takes it. A client that disconnects meanwhile is noticed, and waits no longer.
-The wait is bounded by what is left of `handshake-s`.
+giving.py has the wait for the shard, relay.py what follows for a client with TLS.
 
 Bounds of one client: `READ_OCTETS` a read, the largest frame before a login and one read of input that waits, and
 `UNITS_AT_ONCE` frames a pass of the loop.
@@ -16,21 +15,19 @@ Bounds of one client: `READ_OCTETS` a read, the largest frame before a login and
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from typing_extensions import override
 
-from penstock.cluster.passing import StillPassing
+from penstock.cluster.giving import NOTHING, GivingTransport
+from penstock.cluster.relay import Relay
 from penstock.connections.connection import Connection
 from penstock.connections.connection_state import ConnectionState
 from penstock.connections.log_line import HANDSHAKE
 from penstock.core.large_bodies import Parts
-from penstock.errors import ConnectionForced, PenstockError, StartError
-from penstock.logs.ids import INTERNAL_ERROR
-from penstock.logs.logger import log
+from penstock.errors import ConnectionForced, StartError
 from penstock.server.event_loop import EventLoop
 from penstock.server.login_record import LoginRecord
 from penstock.server.socket_transport import attach
@@ -41,11 +38,6 @@ READ_OCTETS: Final = 4096
 """Most bytes per read of a client that logs in."""
 UNITS_AT_ONCE: Final = 16
 """Headers and frames of one client per pass of the loop."""
-WAIT_PART: Final = 0.9
-"""Part of the time that is left for a handshake in which a shard must take the client: then a reason is sent."""
-HANG_UP_S: Final = 1.0
-"""Seconds in which a shard may still take a client that has closed its side: its input may be complete."""
-PEER_ENDED: Final = getattr(select, "EPOLLRDHUP", 0)
 
 Give: TypeAlias = Callable[[str, LoginRecord, socket.socket], Awaitable[str]]
 """Function that gives a client to the shard of a virtual host.
@@ -62,31 +54,53 @@ class Desk:
         """`knows` returns whether a shard has a virtual host. Raises StartError if the broker has one."""
         if event_loop.driver.broker.vhosts:
             raise StartError("the broker of a desk serves no virtual hosts")
+        if not isinstance(event_loop.loop, TurnLoop):
+            raise StartError("clients can be passed to other processes only on a system with epoll, such as Linux")
         self._event_loop = event_loop
+        self._relays: set[Relay] = set()
+        self.selector = event_loop.loop.turn_selector
         self.knows = knows
         self.give = give
 
-    async def take(self, sock: socket.socket) -> None:
-        """Log in the client of a connected socket, which does not block; listeners call this."""
-        await attach(self._event_loop.loop, sock, DeskTransport(self._event_loop, self))
+    async def take(
+        self, sock: socket.socket, secure: Callable[[Transport], asyncio.BufferedProtocol] | None = None
+    ) -> None:
+        """Log in the client of a connected socket, which does not block; listeners call this.
+
+        `secure` returns a layer of TLS between the socket and its connection: then this process relays plain bytes.
+        """
+        transport = DeskTransport(self._event_loop, self)
+        await attach(self._event_loop.loop, sock, transport if secure is None else secure(transport))
+
+    def relays(self) -> int:
+        """Return the number of clients whose bytes this process relays."""
+        return len(self._relays)
+
+    def relay(self, client: asyncio.Transport, shard: socket.socket) -> None:
+        """Relay bytes between the layer of TLS of a client, and the other end of the socket that a shard has."""
+        relay = Relay(self.selector, self._event_loop.buffers.whole, client, shard, self._relays.discard)
+        self._relays.add(relay)
+        relay.begin()
+
+    def close(self) -> None:
+        """Disconnect the clients whose bytes are relayed."""
+        for relay in list(self._relays):
+            relay.abort()
 
 
-class DeskTransport(Transport):
+class DeskTransport(GivingTransport):
     """Transport of a client that logs in."""
 
-    __slots__ = ("_desk", "_rest", "_feeding", "_giving", "_straight", "_hang_up_timer")
+    __slots__ = ("_desk", "_rest", "_feeding", "_straight")
 
     def __init__(self, event_loop: EventLoop, desk: Desk) -> None:
-        super().__init__(event_loop)
+        super().__init__(event_loop, desk.selector)
         self._desk = desk
         self._rest = b""
         """Input that its engine has not got yet."""
         self._feeding = False
-        self._giving: asyncio.Task[None] | None = None
-        """Task that gives the client to a shard."""
         self._straight = False
         """True if input goes to the engine as it comes: the client will not be given away."""
-        self._hang_up_timer: asyncio.TimerHandle | None = None
 
     # Calls of the socket
 
@@ -98,7 +112,7 @@ class DeskTransport(Transport):
 
     @override
     def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
-        return self._buffers.whole[: 0 if self._giving is not None else READ_OCTETS]
+        return NOTHING if self._giving is not None else self._buffers.whole[:READ_OCTETS]
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -117,7 +131,6 @@ class DeskTransport(Transport):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_giving()
         self._rest = b""
         super().connection_lost(exc)
 
@@ -135,18 +148,6 @@ class DeskTransport(Transport):
         super().after_reading()
         if self._rest and not self._feeding and self._giving is None:
             self.event_loop.loop.call_soon(self._proceed)
-
-    @override
-    def close(self) -> None:
-        if self._giving is not None:
-            self.abort()  # The shard may have the socket: it is closed here only.
-        else:
-            super().close()
-
-    @override
-    def abort(self) -> None:
-        self._stop_giving()
-        super().abort()
 
     # Login
 
@@ -205,38 +206,51 @@ class DeskTransport(Transport):
         transport = self._socket
         if transport is None or self.full:
             return True  # `resume_writing` comes back.
-        transport.pause_reading()
-        loop = self.event_loop.loop
-        sock = transport.get_extra_info("socket")
-        if isinstance(loop, TurnLoop):
-            loop.turn_selector.watch(sock.fileno(), PEER_ENDED, self._on_hang_up)
         protocol = str(connection.engine.details()["protocol"])
         record = LoginRecord.describe(connection, protocol, self._rest)
-        self._giving = loop.create_task(self._give(connection, vhost, record, sock))
+        if connection.peer.tls is None:
+            giving = self._give(connection, vhost, record, transport.get_extra_info("socket"))
+        else:
+            giving = self._give_relayed(connection, vhost, record)
+        self._start_giving(transport, giving)
         return True
 
-    async def _give(self, connection: Connection, vhost: str, record: LoginRecord, sock: socket.socket) -> None:
-        handshake_s = connection.limits.start.handshake_s
-        left_s = connection.times.opened + handshake_s - self.event_loop.loop.time()
+    async def _give_relayed(self, connection: Connection, vhost: str, record: LoginRecord) -> None:
+        """Give one end of a socket pair away: the layer of TLS stays in this process, which relays plain bytes."""
         try:
-            async with asyncio.timeout(left_s * WAIT_PART):
-                reason = await self._desk.give(vhost, record, sock)
-        except StillPassing:  # Nothing may be written to the socket any more.
-            reason = ""
-        except asyncio.CancelledError:
-            reason = ""
-        except TimeoutError:
-            reason = f"virtual host '{vhost}' is not served yet; the client has waited for most of {handshake_s} s"
-        except (OSError, PenstockError) as error:
-            reason = f"virtual host '{vhost}' cannot be reached: {error}"
-        except Exception:
-            log(INTERNAL_ERROR, "a client could not be given to its shard", error=True)
-            reason = f"virtual host '{vhost}' cannot be reached"
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            self._stop_giving()
+            self._refuse(connection, f"virtual host '{vhost}' cannot be reached: {error.strerror}")
+            return
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        with theirs:
+            await self._give(connection, vhost, record, theirs, ours)
+
+    async def _give(
+        self,
+        connection: Connection,
+        vhost: str,
+        record: LoginRecord,
+        sock: socket.socket,
+        relayed: socket.socket | None = None,
+    ) -> None:
+        """Give a socket away; `relayed` is the other end of a socket pair."""
+        reason = await self._outcome(connection, f"virtual host '{vhost}'", self._desk.give(vhost, record, sock))
         self._stop_giving()
+        transport = self._socket
+        if relayed is not None and transport is not None and reason == "":
+            self._socket = None
+            self.event_loop.lost(self)
+            self._desk.relay(transport, relayed)
+            return
+        if relayed is not None:
+            relayed.close()
         if reason:
             self._refuse(connection, reason)
-        elif self._socket is not None:
-            self._socket.abort()  # This closes the copy of this process: a shard has its own.
+        elif transport is not None:
+            transport.abort()  # This closes the copy of this process: a shard has its own.
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         """Close the connection with a reason: no shard has the client."""
@@ -251,26 +265,3 @@ class DeskTransport(Transport):
         transport.resume_reading()
         event_loop.flush(self)
         event_loop.schedule()
-
-    def _on_hang_up(self, events: int) -> None:
-        """Wait for the shard a moment longer: the client has closed its side."""
-        loop = self.event_loop.loop
-        self._unwatch()
-        if self._giving is not None:
-            self._hang_up_timer = loop.call_later(HANG_UP_S, self._giving.cancel)
-
-    def _stop_giving(self) -> None:
-        """End the task that gives the client away, unless the task calls this itself."""
-        giving, self._giving = self._giving, None
-        if giving is not None:
-            self._unwatch()
-            if giving is not asyncio.current_task():
-                giving.cancel()
-        if self._hang_up_timer is not None:
-            self._hang_up_timer.cancel()
-            self._hang_up_timer = None
-
-    def _unwatch(self) -> None:
-        loop, transport = self.event_loop.loop, self._socket
-        if isinstance(loop, TurnLoop) and transport is not None:
-            loop.turn_selector.unwatch(transport.get_extra_info("socket").fileno())

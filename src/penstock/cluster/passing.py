@@ -39,6 +39,8 @@ TAKEN: Final = b"T"
 REFUSED: Final = b"R"
 """First byte of an answer; the number of its packet follows, and the reason of a refusal."""
 ANSWER_OCTETS: Final = 512
+NO_RECORD: Final = b"\x00"
+"""Packet of a client that has not logged in."""
 UNANSWERED_MOST: Final = 64
 """Most packets without an answer: their descriptors count towards the limit of open files of the user."""
 WAITING_MOST: Final = 10_000
@@ -118,13 +120,15 @@ class Passer:
         """Return the number of clients that the shard has not taken yet."""
         return len(self._waiting) + len(self._unanswered)
 
-    async def pass_on(self, record: LoginRecord, sock: socket.socket) -> None:
+    async def pass_on(self, record: LoginRecord | None, sock: socket.socket) -> None:
         """Pass a client on; return when the shard has taken it, before it acts on the client's input.
+
+        Without a record, handshake and login are the shard's.
 
         Raises NotTaken, ClientRefused, RecordError for a record with too many bytes, and StillPassing if the wait is
         cancelled too late. The caller keeps the socket open meanwhile, and closes it after the return.
         """
-        packet = record.packet()
+        packet = NO_RECORD if record is None else record.packet()
         if not self._is_open:
             raise NotTaken(GONE)
         if len(self._waiting) >= WAITING_MOST:
@@ -229,8 +233,11 @@ class Passer:
         passed.answered.set_result(reason)
 
 
-Take = Callable[[socket.socket, LoginRecord], Awaitable[None]]
-"""Function that serves a client. Raises OSError if the client has disconnected, and RecordError."""
+Take = Callable[[socket.socket, LoginRecord | None], Awaitable[None]]
+"""Function that serves a client; without a record the client has not logged in.
+
+It raises OSError if the client has disconnected, and RecordError.
+"""
 
 
 class Taker:
@@ -295,7 +302,7 @@ class Taker:
         socks[0].setblocking(False)
         self._answer(TAKEN + packet[:NUMBER_OCTETS], socks[0], record)
 
-    def _read(self, packet: bytes, socks: list[socket.socket], flags: int) -> LoginRecord:
+    def _read(self, packet: bytes, socks: list[socket.socket], flags: int) -> LoginRecord | None:
         """Return the record of a packet. Raises RecordError."""
         number, record = packet[:NUMBER_OCTETS], packet[HEAD:]
         if not hmac.compare_digest(packet[NUMBER_OCTETS:HEAD], seal(self._key, number, record)):
@@ -308,7 +315,7 @@ class Taker:
             raise RecordError("the shard has no room for another open file")
         if len(socks) != 1:
             raise RecordError(f"record of a login came with {len(socks)} sockets")
-        return LoginRecord.of(record)
+        return None if record == NO_RECORD else LoginRecord.of(record)
 
     def _answer(self, answer: bytes, sock: socket.socket | None, record: LoginRecord | None) -> None:
         """Answer a packet, and then serve its client; without room for the answer, later."""
@@ -324,7 +331,7 @@ class Taker:
                 sock.close()
             self._end()
             return
-        if sock is not None and record is not None:
+        if sock is not None:
             beginning = self._loop.create_task(self._serve(sock, record))
             self._beginning.add(beginning)
             beginning.add_done_callback(self._beginning.discard)
@@ -337,7 +344,7 @@ class Taker:
         if pending is not None:
             self._answer(*pending)
 
-    async def _serve(self, sock: socket.socket, record: LoginRecord) -> None:
+    async def _serve(self, sock: socket.socket, record: LoginRecord | None) -> None:
         try:
             await self._take(sock, record)
         except (OSError, PenstockError):

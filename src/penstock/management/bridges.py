@@ -71,6 +71,10 @@ class SpecSource:
         """Return the specs of all bridges of this source, also of paused ones (their `run_as` is empty)."""
         raise NotImplementedError
 
+    def news(self) -> list[str]:
+        """Return the keys of bridges that should look at the broker again, each once for each change."""
+        return []
+
 
 class Bridge:
     """A bridge: its spec, and the last report of the worker."""
@@ -168,6 +172,11 @@ class BridgeTable:
         """Return the specs of all bridges that are to run, by key. They contain secrets."""
         self._renew()
         return self._wanted
+
+    def news(self) -> list[str]:
+        """Return the keys of bridges that should look at the broker again, since the last call."""
+        self._renew()
+        return [key for source in self.sources for key in source.news() if key in self._wanted]
 
     def report(self, key: str, row: Row, now: float) -> None:
         """Take a report of the worker; a shovel or bridge that has ended is deleted with its parameter.

@@ -17,6 +17,8 @@ from typing_extensions import override
 
 from penstock.connections.log_line import LogLine
 from penstock.core.broker import Broker
+from penstock.core.consume.rotation import rotation_of
+from penstock.core.queue.queue import Queue
 from penstock.core.routing.exchange import EXCHANGE, QUEUE
 from penstock.core.settings.federated import ObjectKey
 from penstock.core.settings.policies import UPSTREAM as BY_NAME
@@ -34,6 +36,8 @@ from penstock.management.bridges import (
     key_of,
 )
 
+FEDERATED: Final = -1
+"""Priority of a link as a consumer of its upstream: others come first, and it does not count as one that waits."""
 LINKS_MOST: Final = 1_000
 """Most links of a broker; objects beyond have none, which is logged."""
 EVERY: Final = "all"
@@ -72,6 +76,8 @@ class FederationLinks(SpecSource):
         self._read: tuple[int, int] = (-1, -1)
         """Changes of both tables at which the links were found."""
         self._revision: int = 0
+        self._seen: dict[str, tuple[object, int]] = {}
+        """Last state of the queue or exchange of each link, for `news`."""
         self.left_out: str = ""
         """Sentence about objects without links because of `LINKS_MOST`; empty without any."""
 
@@ -88,6 +94,32 @@ class FederationLinks(SpecSource):
             self._read = changes
             self._renew()
         return self._specs.values()
+
+    @override
+    def news(self) -> list[str]:
+        """Return the links whose exchange has other bindings, or at whose queue consumers begin or cease to wait."""
+        found: list[str] = []
+        seen: dict[str, tuple[object, int]] = {}
+        for key, spec in self._specs.items():
+            seen[key] = state = self._state_of(spec)
+            if self._seen.get(key, state) != state:
+                found.append(key)
+        self._broker.work.done += len(seen)
+        self._seen = seen
+        return found
+
+    def _state_of(self, spec: Row) -> tuple[object, int]:
+        """Return the object of a link, and a number that changes with what the link looks for."""
+        link = spec["link"]
+        assert isinstance(link, dict)
+        vhost, name = self._broker.vhosts.get(str(spec["vhost"])), str(link["resource"])
+        if vhost is None:
+            return None, 0
+        if link["kind"] == EXCHANGE:
+            exchange = vhost.exchanges.get(name)
+            return exchange, 0 if exchange is None else int(exchange.version)
+        queue = vhost.queues.get(name)
+        return queue, 0 if queue is None else int(waiting_room(queue, 1, self._broker.now))
 
     def _renew(self) -> None:
         """Find the links again."""
@@ -122,28 +154,13 @@ class FederationLinks(SpecSource):
         for policy, objects in self._broker.table.federated.objects.items():
             there = of_vhosts.get(policy.vhost)
             if there is None:
-                there = {each.name: each for each in self._broker.table.parameters.of(UPSTREAM, policy.vhost)}
-                of_vhosts[policy.vhost] = there
+                there = of_vhosts[policy.vhost] = upstreams_of(self._broker, policy.vhost)
             assert policy.upstreams is not None
-            upstreams = self._chosen(policy.vhost, policy.upstreams, there)
+            upstreams = chosen_upstreams(self._broker, policy.vhost, policy.upstreams, there)
             if upstreams:
                 for key in objects:
                     for upstream in upstreams:
                         yield key, policy, upstream
-
-    def _chosen(self, vhost: str, choice: UpstreamChoice, there: dict[str, Parameter]) -> list[Upstream]:
-        """Return the upstreams that a policy names; names without an upstream are passed over, as in RabbitMQ."""
-        if choice.pattern is not None:
-            self._broker.work.done += len(there)
-            return [Upstream(there[name], {}, None) for name in there if choice.pattern.matches(name)]
-        if choice.key == BY_NAME:
-            found = there.get(choice.name)
-            return [] if found is None else [Upstream(found, {}, None)]
-        assert choice.key == BY_SET
-        if choice.name == EVERY:
-            return [Upstream(each, {}, None) for each in there.values()]
-        named = self._broker.table.parameters.get(UPSTREAM_SET, vhost, choice.name)
-        return [] if named is None else list(_elements(named, there))
 
     def _spec(self, key: ObjectKey, policy: Policy, upstream: Upstream, cluster: str) -> Row:
         kind, vhost, name = key
@@ -176,6 +193,42 @@ class FederationLinks(SpecSource):
             return {**declared, "arguments": plain(exchange.arguments)}
         queue = host.queues[name]
         return {"durable": queue.durable, "auto_delete": queue.auto_delete, "arguments": plain(queue.arguments)}
+
+
+def upstreams_of(broker: Broker, vhost: str) -> dict[str, Parameter]:
+    """Return the upstreams of a virtual host by their names."""
+    return {each.name: each for each in broker.table.parameters.of(UPSTREAM, vhost)}
+
+
+def chosen_upstreams(broker: Broker, vhost: str, choice: UpstreamChoice, there: dict[str, Parameter]) -> list[Upstream]:
+    """Return the upstreams that a policy names; names without an upstream are passed over, as in RabbitMQ."""
+    if choice.pattern is not None:
+        broker.work.done += len(there)
+        return [Upstream(there[name], {}, None) for name in there if choice.pattern.matches(name)]
+    if choice.key == BY_NAME:
+        found = there.get(choice.name)
+        return [] if found is None else [Upstream(found, {}, None)]
+    assert choice.key == BY_SET
+    if choice.name == EVERY:
+        return [Upstream(each, {}, None) for each in there.values()]
+    named = broker.table.parameters.get(UPSTREAM_SET, vhost, choice.name)
+    return [] if named is None else list(_elements(named, there))
+
+
+def missing_sentence(broker: Broker, policy: Policy) -> str:
+    """Return a sentence about a policy whose upstreams do not exist; "" for others."""
+    choice = policy.upstreams
+    if choice is None or chosen_upstreams(broker, policy.vhost, choice, upstreams_of(broker, policy.vhost)):
+        return ""
+    return f"{choice.key}={choice.name} names no upstream of vhost '{policy.vhost}' yet; links begin with the first one"
+
+
+def waiting_room(queue: Queue, most: int, now: float) -> int:
+    """Return how many messages the waiting consumers of an empty queue may have, `most` at most."""
+    rotation = rotation_of(queue)
+    if rotation is None or queue.waiting():
+        return 0
+    return int(rotation.room(FEDERATED + 1, most, now))
 
 
 def link_key(vhost: str, upstream: str, kind: str, name: str, at_upstream: str) -> str:

@@ -11,11 +11,11 @@ from penstock.access.permission import READ
 from penstock.access.rules import EXCHANGE
 from penstock.connections.authorization import check_read_queue
 from penstock.connections.control_request import ControlRequest
-from penstock.core.consume.rotation import rotation_of
 from penstock.core.routing.exchange import Exchange
 from penstock.describe.table import Row, plain
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.federation_links import waiting_room
 from penstock.management.node import Node
 from penstock.management.operation import ASKS, VHOST, Operation, only_one
 
@@ -25,8 +25,6 @@ ROOM_MOST: Final = 1_000
 BINDINGS_MOST: Final = 10_000
 """Most bindings of a federated exchange with different keys or arguments."""
 BINDING_WORK: Final = 3
-FEDERATED: Final = -1
-"""Priority of a link as a consumer of its upstream: others come first, and it does not count as one that waits."""
 
 
 def look(node: Node, request: ControlRequest) -> Row | Steps[Row]:
@@ -47,11 +45,7 @@ def look(node: Node, request: ControlRequest) -> Row | Steps[Row]:
 def _look_at_queue(node: Node, request: ControlRequest) -> Row:
     name = request.text("queue")
     check_read_queue(request.access, name)
-    queue = request.vhost.queue(name, request.connection)
-    rotation = rotation_of(queue)
-    if rotation is None or queue.waiting():
-        return {"room": 0}
-    return {"room": int(rotation.room(FEDERATED + 1, ROOM_MOST, node.broker.now))}
+    return {"room": waiting_room(request.vhost.queue(name, request.connection), ROOM_MOST, node.broker.now)}
 
 
 def _bindings_steps(node: Node, exchange: Exchange, version: str) -> Steps[Row]:

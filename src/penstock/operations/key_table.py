@@ -5,9 +5,9 @@ A key that is accepted and not served has a sentence in its row, which lists and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import PreconditionFailed
 from penstock.management.bridge_uris import read_uris
@@ -70,6 +70,23 @@ def check_value(title: str, key: Key, name: str, given: object) -> None:
         check_keys(f"{title}: {name}", f"'{name}'", key.inner, given)
     elif given not in key.words and key.kind.parse(given, True) is INVALID:
         raise PreconditionFailed(f"{title}: {key.kind.fault(name, given)}")
+
+
+def canonical(keys: Iterable[Key], value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a value under the present names of its keys, with the defaults of those that are not given.
+
+    Values of other kinds, which a store of an earlier version may have, become the defaults; other keys are left out.
+    """
+    found: dict[str, Any] = {}
+    for key in keys:
+        name = next((name for name in key.names if name in value), None)
+        given = None if name is None else value[name]
+        is_fit = key.is_uri or given in key.words or key.kind.parse(given, True) is not INVALID
+        if given is not None and is_fit:
+            found[key.name] = given
+        elif key.default is not None:
+            found[key.name] = key.default
+    return found
 
 
 def without_effect(keys: Iterable[Key], value: object) -> list[str]:

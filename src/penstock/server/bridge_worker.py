@@ -21,7 +21,6 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
-import penstock
 from penstock.logs.ids import BRIDGES_LOST
 from penstock.logs.logger import log
 from penstock.server.bridge_channel import BridgeChannel, ChannelEnded, Row
@@ -56,6 +55,8 @@ class BridgeWorker:
         self._epoch = -1
         """Epoch of the table at which all that is wanted was sent."""
         self._replies: deque[tuple[Row, socket.socket | None]] = deque()
+        self._news: dict[str, None] = {}
+        """Bridges that should look at the broker again, and do not know that yet."""
         self._is_writing = False
         self._started = 0.0
         self._heard = 0.0
@@ -66,7 +67,7 @@ class BridgeWorker:
         """True if the worker was told to end."""
         self._is_closed = False
         self._connections = 0
-        self._burial: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -85,8 +86,10 @@ class BridgeWorker:
         elif self._channel is not None:
             if self._loop.time() - self._heard > SILENT_S:
                 self._lose("it said nothing")
-            elif self._is_leaving or self._epoch != self._table.epoch:
-                self._write()
+            else:
+                self._news |= dict.fromkeys(self._table.news())
+                if self._is_leaving or self._news or self._epoch != self._table.epoch:
+                    self._write()
 
     async def stop(self) -> None:
         """End the worker in order, in `STOP_S` at most."""
@@ -102,14 +105,14 @@ class BridgeWorker:
             process.kill()
         if self._channel is not None:
             self._lose("the broker stops")
-        if self._burial is not None:
-            await self._burial
+        if self._ending is not None:
+            await self._ending
 
     # The process
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        folder = str(Path(penstock.__file__).parent.parent)
+        folder = str(Path(__file__).parents[2])
         given = os.environ.get("PYTHONPATH")
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{given}" if given else folder}
         descriptor = theirs.fileno()
@@ -126,6 +129,7 @@ class BridgeWorker:
             theirs.close()
         self._channel = BridgeChannel(ours)
         self._known.clear()
+        self._news.clear()
         self._replies.clear()
         self._is_leaving = False
         self._started = self._heard = self._loop.time()
@@ -149,9 +153,9 @@ class BridgeWorker:
                 sock.close()
         self._replies.clear()
         self._epoch = -1
-        self._burial = self._loop.create_task(self._bury(process, reason))
+        self._ending = self._loop.create_task(self._await_end(process, reason))
 
-    async def _bury(self, process: subprocess.Popen[bytes], reason: str) -> None:
+    async def _await_end(self, process: subprocess.Popen[bytes], reason: str) -> None:
         """Wait for the end of a process without a channel; one that does not end is killed."""
         try:
             code = await asyncio.to_thread(process.wait, 1.0)
@@ -221,7 +225,8 @@ class BridgeWorker:
         if channel is None:
             return
         try:
-            is_done = channel.flush() and self._answer(channel) and self._tell(channel) and channel.flush()
+            is_done = channel.flush() and self._answer(channel) and self._tell(channel)
+            is_done = is_done and self._tell_news(channel) and channel.flush()
         except ChannelEnded as error:
             self._lose(str(error))
             return
@@ -257,11 +262,21 @@ class BridgeWorker:
         if not wanted:
             self._is_leaving = True
             return self._tell(channel)
-        name = self._shard.driver.broker.table.parameters.cluster_name(self._shard.driver.name)
+        driver = self._shard.driver
+        name = driver.broker.table.parameters.cluster_name(driver.name)
+        ports = [port for kind, _, port in driver.process.listeners if kind.startswith("amqp")]
         for key, spec in wanted.items():
             if self._known.get(key) != spec["revision"]:
-                if not channel.send({"run": spec, "cluster": name}):
+                if not channel.send({"run": {**spec, "ports": ports}, "cluster": name}):
                     return False
                 self._known[key] = spec["revision"]
         self._epoch = epoch
+        return True
+
+    def _tell_news(self, channel: BridgeChannel) -> bool:
+        """Send news of bridges that the worker knows; return whether all are sent."""
+        for key in list(self._news):
+            if key in self._known and not channel.send({"look": key}):
+                return False
+            del self._news[key]
         return True

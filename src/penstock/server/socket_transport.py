@@ -247,6 +247,22 @@ class SocketTransport(asyncio.Transport):
     def abort(self) -> None:
         self._lose(None)
 
+    def release(self) -> socket.socket:
+        """Return the socket, which stays open; the transport has ended, and its protocol is not notified.
+
+        The caller has made sure that all output is sent.
+        """
+        self._watch(0)
+        self._lost = self._closing = True
+        self._forget()
+        return self._socket
+
+    def _forget(self) -> None:
+        """Drop the references to the protocol, to break the cycle."""
+        self._protocol = NOBODY
+        self._get_buffer = NOBODY.get_buffer
+        self._received = NOBODY.buffer_updated
+
     def _fail(self, error: Exception) -> None:
         """Abort because of an error; an error other than the socket's own is reported."""
         if not isinstance(error, OSError):
@@ -274,9 +290,7 @@ class SocketTransport(asyncio.Transport):
             self._protocol.connection_lost(error)
         finally:
             self._socket.close()
-            self._protocol = NOBODY
-            self._get_buffer = NOBODY.get_buffer
-            self._received = NOBODY.buffer_updated
+            self._forget()
 
 
 async def attach(loop: asyncio.AbstractEventLoop, sock: socket.socket, protocol: asyncio.BaseProtocol) -> None:

@@ -9,12 +9,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 import penstock
+from penstock.client.engine.amqp091.publisher import Publisher091
 from penstock.client.engine.messages import Forwarded
 from penstock.client.engine.outcomes import CONFIRMED, REFUSED, UNKNOWN, FlowControlTimeout
 from penstock.client.engine.receiver import Delivery
-from penstock.client.engine.relay import NO_REASON, REASONS_MOST, Relay
+from penstock.client.engine.relay import FREE_S, NO_REASON, PRESSED_WINDOW, REASONS_MOST, Relay
+from penstock.client.engine.terms import PublisherTerms, ReceiverTerms
 from penstock.client.handles import relay_of
 from tests.client.conversations import PROTOCOLS, depth_of, fresh, received, url_of
+from tests.client.engine.dialogues import opened_091, opened_10
 from tests.support.brokers import PATIENCE
 
 PAIRS = [(source, target) for source in PROTOCOLS for target in PROTOCOLS]
@@ -184,3 +187,30 @@ async def test_outcomes_settle_deliveries_and_reasons_are_bounded(broker_url: st
         again = relay.receiver.take_now()
         assert again is not None
         assert (again.body, again.redelivered) == (b"20", True)
+
+
+def test_stopped_publisher_has_a_small_window_for_a_moment() -> None:
+    engine = opened_091()
+    publisher = engine.publisher(PublisherTerms(key="q"))
+    relay = Relay(engine.receiver(ReceiverTerms(queue="q")), publisher, False, None)
+    assert isinstance(publisher, Publisher091)
+    windows = []
+    for stops, after in ((0, 0.0), (1, 0.1), (0, 0.1), (0, FREE_S - 0.2), (0, 0.2), (2, 0.0), (0, FREE_S)):
+        engine.now += after
+        for is_active in (False, True)[: max(stops, 0)]:
+            publisher.flow(is_active)
+        relay.move(1)
+        windows.append(int(publisher.window))
+        if publisher.is_stopped:
+            publisher.flow(True)
+    own = publisher.terms.window
+    assert windows == [own, *[PRESSED_WINDOW] * 3, own, PRESSED_WINDOW, own]
+
+
+def test_publisher_over_amqp10_keeps_its_window_without_credit() -> None:
+    engine = opened_10()
+    publisher = engine.publisher(PublisherTerms(key="q"))
+    relay = Relay(engine.receiver(ReceiverTerms(queue="q")), publisher, False, None)
+    publisher.note_blocked(True)
+    relay.move(1)
+    assert publisher.window == publisher.terms.window

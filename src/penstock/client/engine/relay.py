@@ -20,10 +20,15 @@ from penstock.client.engine.receiver import Delivery, ReceiverCore
 from penstock.client.engine.waits import Steps, Wait
 from penstock.client.engine.window import SendResult
 from penstock.client.errors import MessageTooLarge
+from penstock.flow.timers import NEVER
 from penstock.markers import override
 
 NO_REASON: Final = "it gives no reason"
 """Reason of a basic.nack, which has none."""
+PRESSED_WINDOW: Final = 32
+"""Most messages without an outcome after the target has stopped the publisher."""
+FREE_S: Final = 1.0
+"""Seconds after a stop until the publisher has its own window again."""
 REASONS_MOST: Final = 10
 """Most different reasons of refusals that are kept."""
 
@@ -56,6 +61,10 @@ class Relay(SendResult):
         """Time of the last confirmed message; 0 before the first."""
         self.refused_at: float = 0.0
         """Time of the last refused message; 0 before the first."""
+        self.stops: int = 0
+        """Number of stops of the publisher that were seen."""
+        self.pressed_at: float = NEVER
+        """Time at which the target had stopped the publisher last."""
         self.left: list[Delivery] = []
         """Deliveries that the target has refused, which are unsettled."""
         self.reasons: list[str] = []
@@ -70,6 +79,7 @@ class Relay(SendResult):
     def move(self, most: i64) -> i64:
         """Pass on messages that have arrived, as far as there is room, at most so many; return their number."""
         receiver, publisher = self.receiver, self.publisher
+        self._press()
         ready = receiver.ready
         count: i64 = 0
         while count < most and ready and publisher.is_free(len(ready[0].body)):
@@ -93,9 +103,27 @@ class Relay(SendResult):
         """
         ready, publisher = self.receiver.ready, self.publisher
         publisher.check()
+        self._press()
         if self.is_blocked():
             yield from publisher.place(len(ready[0].body), timeout)
         return int(self.move(1))
+
+    def _press(self) -> None:
+        """Let the window follow the pressure: a stopped publisher sends a few messages at a time from then on.
+
+        Over AMQP 0-9-1 a queue stops its publishers when it is full. With a whole window of messages in each burst, the
+        last of several brokers would let the first one wait for seconds, and then take more than a second's messages.
+        """
+        publisher = self.publisher
+        if publisher.by_links:
+            return  # Credit is as exact as a window can be.
+        if publisher.is_stopped or publisher.blocked_count != self.stops:
+            self.stops = publisher.blocked_count
+            self.pressed_at = publisher.wakes.now
+            publisher.window = min(publisher.window, PRESSED_WINDOW)
+        elif self.pressed_at != NEVER and publisher.wakes.now - self.pressed_at >= FREE_S:
+            self.pressed_at = NEVER
+            publisher.window = publisher.terms.window
 
     def _send(self, delivery: Delivery) -> None:
         """Send a message that has room, or refuse it if the target's protocol cannot carry a value, or its size."""

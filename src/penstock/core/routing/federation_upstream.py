@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from typing_extensions import override
 
 from penstock.content.received_from import may_go_on
-from penstock.core.routing.exchange import Binding, Fanout
+from penstock.core.routing.exchange import Binding, Exchange
 from penstock.core.routing.header_match import type_name
 from penstock.errors import PreconditionFailed
 
@@ -21,7 +21,7 @@ DOWNSTREAM_NAME: Final = "x-downstream-name"
 DOWNSTREAM_VHOST: Final = "x-downstream-vhost"
 
 
-class FederationUpstream(Fanout):
+class FederationUpstream(Exchange):
     """Exchange of a link at its upstream."""
 
     by_headers = True
@@ -53,4 +53,6 @@ class FederationUpstream(Fanout):
     def match(self, key: str, headers: dict[str, object], matched: list[Binding], most: i64) -> i64:
         if not may_go_on(headers, self.max_hops, self.cluster, self.downstream):
             return 1
-        return super().match(key, headers, matched, most)
+        if len(self.bindings) <= most:
+            matched.extend(self.bindings.values())
+        return len(self.bindings) + 1

@@ -364,6 +364,14 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self._fail(error)
 
     @override
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._upper = protocol
+
+    @override
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._upper
+
+    @override
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._lower.set_write_buffer_limits(high, low)
 
