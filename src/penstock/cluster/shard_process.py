@@ -25,6 +25,7 @@ from penstock.protocols import standard_protocols
 from penstock.server.collector import FREEZER, collect_little
 from penstock.server.freed_memory import keep_freed_memory
 from penstock.server.http.listener import HttpListener
+from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr
 from penstock.server.process_facts import ServerFacts
@@ -124,7 +125,7 @@ class ShardProcess:
             shard.admit()
             for channel in self._clients:
                 channel.setblocking(False)
-                taker = Taker(channel, bytes.fromhex(order.key), shard.take_handed, self._stopping.set)
+                taker = Taker(channel, bytes.fromhex(order.key), partial(_take, shard), self._stopping.set)
             self._serves = True
             self._send({SERVES: True})
             if self._alone:
@@ -191,6 +192,13 @@ class ShardProcess:
             self._channel.send(message)
         except ChannelEnded:
             self._stopping.set()
+
+
+async def _take(shard: Shard, sock: socket.socket, record: LoginRecord | None) -> None:
+    """Serve a client that the node has logged in. Raises RecordError, and OSError if the client has disconnected."""
+    if record is None:
+        raise RecordError("a client without a record of its login needs a certificate, which this shard does not have")
+    await shard.take_handed(sock, record)
 
 
 def main_of(settings: Settings) -> partial[int]:
