@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -28,7 +29,8 @@ LEAST_S: Final = 0.05
 STEADY_S: Final = 10.0
 """Seconds after which a connected bridge counts as well: the next failure begins with the first pause again."""
 REPORT_S: Final = 1.0
-"""Seconds between two reports while messages move."""
+QUIET_S: Final = 3.0
+"""Seconds between two reports while messages move, and between two looks for other changes than of the state."""
 STOP_S: Final = 20.0
 """Most seconds for the end in order."""
 SECRET_LEAST: Final = 3
@@ -56,8 +58,10 @@ class Bridge:
         """State after a failure."""
         self._reported: tuple[object, ...] = ()
         """State and counts of the last report."""
+        self._changed = asyncio.Event()
+        """Set when the state has changed."""
         self._secrets = secrets_of(spec.get("value"))
-        self.state = State(name=STARTING, since=asyncio.get_running_loop().time(), on_change=self._report)
+        self.state = State(name=STARTING, since=asyncio.get_running_loop().time(), on_change=self._changed.set)
 
     def stop(self, is_gone: bool = False) -> None:
         """End in order; `run` returns then. A link that `is_gone` for good leaves nothing at its upstream."""
@@ -136,11 +140,9 @@ class Bridge:
         pause = min(plan.delay_s * 2.0 ** min(self._failures - 1, 20), most)
         pause = max(random.uniform(pause / 2, pause), LEAST_S)
         self._change(self._failed_as, f"{problem}; tried again in {pause:.1f} s")
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._stopping.wait()
-        except TimeoutError:
-            pass
 
     # Reports
 
@@ -149,9 +151,12 @@ class Bridge:
         self._report()
 
     async def _report_always(self) -> None:
-        """Report changes of the state, and each second while messages move."""
+        """Report each second while messages move, and what has changed otherwise; changes of the state are at once."""
         while True:
-            await asyncio.sleep(REPORT_S)
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_S if self.state.name == MOVING else QUIET_S):
+                    await self._changed.wait()
             self._report()
 
     def _report(self) -> None:

@@ -23,7 +23,7 @@ from penstock.server.bridge_channel import BridgeChannel, ChannelEnded
 Row = dict[str, Any]
 DIAL_S: Final = 10.0
 """Most seconds until the broker answers a request for a connection."""
-ALIVE_S: Final = 2.0
+ALIVE_S: Final = 3.0
 """Seconds between two signs of life to the broker, which kills a worker that hangs."""
 LAST_S: Final = 4.0
 """Most seconds for the ends of all bridges when the broker stops."""
