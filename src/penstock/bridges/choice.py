@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
 
-from penstock.bridges.block_carrier import BlockCarrier, block_obstacle
+from penstock.bridges.block_carrier import BlockCarrier, Known, block_obstacle
 from penstock.bridges.carrier import CLOSE_S, NOUNS, Carrier, EndLost, Terms
 from penstock.bridges.ends import End
 from penstock.bridges.state import State
@@ -36,6 +36,8 @@ class Choice:
         self.by_blocks = by_blocks
         self.found = wanted if wanted == AT_LEAST_ONCE else ""
         """EXACTLY_ONCE or AT_LEAST_ONCE; empty until the ends were asked."""
+        self.known = Known()
+        """What the carriers by blocks, one after the other, know of the target."""
 
     @property
     def delivery(self) -> str:
@@ -93,7 +95,13 @@ class ChosenCarrier:
         if self._is_stopping:
             return self.state
         if self._choice.found == EXACTLY_ONCE:
-            given: tuple[Any, ...] = (*self._choice.by_blocks, self._terms, self._choice.name, self.state)
+            given: tuple[Any, ...] = (
+                *self._choice.by_blocks,
+                self._terms,
+                self._choice.name,
+                self.state,
+                self._choice.known,
+            )
             self._carrier = BlockCarrier(source, target, *given)
         else:
             self._carrier = Carrier(source, target, *self._choice.by_messages, self._terms, self.state)
