@@ -359,6 +359,13 @@ async def test_error_of_the_worker_names_its_kind_and_place(
     assert SECRET not in f"{bridge.reports}{caplog.text}"
 
 
+async def test_definition_at_which_the_worker_fails_is_refused(here: BridgeHouse, there: BridgeHouse) -> None:
+    spec = here.spec("federation", {"uri": there.url})  # Its link is missing.
+    async with here.running(spec) as bridge:
+        await seen(lambda: bridge.last["state"] == "refused")
+        assert "the definition cannot be used: an error of the worker: KeyError at terms_of" in bridge.last["reason"]
+
+
 async def test_target_that_changes_its_certificate_is_not_trusted(here: BridgeHouse, tmp_path: Path) -> None:
     trusted = localhost(tmp_path)
     folder = tmp_path / "other"

@@ -92,8 +92,11 @@ class Bridge:
         """Let one carrier follow the other; return True if the bridge has ended by its definition."""
         try:
             plan = self._plan = plan_of(self._spec, self._cluster, self._dial)
-        except (ConfigError, ValueError, TypeError) as error:
+        except PenstockError as error:
             self._change(REFUSED, f"the definition cannot be used: {error}")
+            return False
+        except Exception as error:
+            self._change(REFUSED, f"the definition cannot be used: {self._place_of(error)}")
             return False
         while not self._stopping.is_set():
             began = asyncio.get_running_loop().time()
@@ -123,16 +126,19 @@ class Bridge:
                 self._failed_as = REFUSED
             return self.plain(str(error) or type(error).__name__)
         except Exception as error:
-            # The text of a strange error may have a password: only its kind and place are told.
-            frame = error.__traceback__
-            while frame is not None and frame.tb_next is not None:
-                frame = frame.tb_next
-            place = "" if frame is None else f" at {frame.tb_frame.f_code.co_qualname}, line {frame.tb_lineno}"
-            logging.getLogger("penstock").error("Bridge %s: %s%s", self._spec["key"], type(error).__name__, place)
-            return f"an error of the worker: {type(error).__name__}{place}"
+            return self._place_of(error)
         finally:
             self._carrier = None
         return ""
+
+    def _place_of(self, error: Exception) -> str:
+        """Log kind and place of an unexpected error, and return both. Its text may have a password."""
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        place = "" if frame is None else f" at {frame.tb_frame.f_code.co_qualname}, line {frame.tb_lineno}"
+        logging.getLogger("penstock").error("Bridge %s: %s%s", self._spec["key"], type(error).__name__, place)
+        return f"an error of the worker: {type(error).__name__}{place}"
 
     async def _pause(self, plan: Plan, problem: str) -> None:
         """Wait before the next attempt, with jitter."""

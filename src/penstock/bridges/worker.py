@@ -135,6 +135,7 @@ class Worker:
         del self._running[key]
         if not task.cancelled() and task.exception() is not None:
             logging.getLogger("penstock").error("Bridge %s: %s", key, type(task.exception()).__name__)
+            self._wanted.pop(key, None)  # Otherwise it would begin again at once, and again.
         self._renew(key)
 
     async def _dial(self, key: str) -> socket.socket:
