@@ -67,6 +67,8 @@ KNOWN_S: Final = 3_600.0
 """Seconds for which marks are safe: a target that has none after less has lost its messages with them."""
 ASK_S: Final = 2.0
 """Seconds between two questions why the target holds."""
+REASONS: Final = 10
+"""Different reasons of refusals that are kept."""
 NAME_CHARACTERS: Final = 80
 """Characters of a bridge's name in the names of its cursor and its query; a longer one is cut, with a digest."""
 COLUMNS: Final = ("sequence", "content")
@@ -517,7 +519,7 @@ class BlockCarrier:
 
     def _refuse(self, error: ClientError) -> None:
         state, text = self.state, str(error)
-        if text not in state.reasons and len(state.reasons) < 10:
+        if text not in state.reasons and len(state.reasons) < REASONS:
             state.reasons.append(text)
         state.change(REFUSED, text, self._now())
 
