@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bench.processes import free_port
 from penstock.sync import Connection, connect
@@ -104,7 +104,8 @@ class Rounds:
         self._publish()
         self.bridge.send(signal.SIGCONT)
         name = self._chance.choice(self._victims)
-        victim: Broker | Bridge = {BRIDGE: self.bridge, SOURCE: self.source, TARGET: self.target}[name]
+        victims: dict[str, Broker | Bridge] = {BRIDGE: self.bridge, SOURCE: self.source, TARGET: self.target}
+        victim = victims[name]
         time.sleep(self._chance.uniform(0, LATEST_S))
         victim.kill()
         if name == BRIDGE:
@@ -133,7 +134,7 @@ class Rounds:
 
     def _publish(self) -> None:
         """Publish the messages of a round, half of them in one protocol, and wait for the confirms."""
-        protocol = self._chance.choice(("amqp091", "amqp10"))
+        protocol: Literal["amqp091", "amqp10"] = "amqp091" if self._chance.random() < 0.5 else "amqp10"
         size = self._chance.choice((0, 60, 600))
         with (
             connect(self.source.url, protocol=protocol) as connection,

@@ -8,7 +8,7 @@ LIMIT = "channel_max is 2,047 and cannot be set with `rabbitmqctl eval` while th
 ALARM = "A blocked connection is read, and its close answered; RabbitMQ reads nothing until the alarm is over."
 
 STREAMS = "There are no streams: a declaration is refused with a sentence that names cursors."
-LINKS = "There are no links of federation, and no shovels: parameters of theirs are kept without effect."
+LINKS = "Links of federation and shovels were not served when this suite ran last."
 NODE = "The name of a node begins with penstock@, not with rabbit@."
 KEYS = "A key of a policy that is not known is kept without effect, for plugins have keys of their own."
 LAVIN = "x-alternate-exchange is LavinMQ's and refused here: messages without a route would be lost."
@@ -18,10 +18,6 @@ IN_USE = "Deprecated features in use are not counted: the list is empty."
 GO, FUNCTIONAL, SERVER = "amqp091-go", "java-functional", "java-server"
 HOLE, ADMIN, CRATE = "rabbit-hole", "rabbitmqadmin", "rabbitmq_http_client"
 _HOLE = {
-    "GET /api/federation-links/{vhost} when there are links returns the list of links": LINKS,
-    "GET /shovels/{vhost} reports status of Shovels in target virtual host": LINKS,
-    "PUT /api/parameters/{component}/{vhost}/{name} when the parameter does not exist creates the parameter":
-        "A spec before it, which waits for a link of federation, leaves its parameter.",
     "Global parameters GET /api/global-parameters returns all global parameters":
         "RabbitMQ has a global parameter of its own: internal_cluster_id.",
 }  # fmt: skip

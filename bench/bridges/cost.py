@@ -143,8 +143,13 @@ def cost_of(source: Broker, target: Broker, size: int, messages: int, carry: Car
         fill(source, count, size)
         spent.append(carry(source, target, count))
         empty(target)
-    source_s, bridge_s, target_s = ((long - short) / messages * 1e6 for short, long in zip(*spent, strict=True))
-    return Cost(source_s, bridge_s, target_s)
+    return between(spent[0], spent[1], messages)
+
+
+def between(short: Spent, long: Spent, messages: int) -> Cost:
+    """Return the cost of each of the messages that a long run has more than a short one."""
+    source, bridge, target = ((more - less) / messages * 1e6 for less, more in zip(short, long, strict=True))
+    return Cost(source, bridge, target)
 
 
 def best(costs: list[Cost]) -> Cost:

@@ -121,6 +121,20 @@ async def test_messages_are_carried_once_in_order_and_nothing_is_left_behind(bro
         assert await both.rest() == 0
 
 
+async def test_queue_that_others_read_by_a_cursor_is_not_carried_again(broker: BrokerProcess) -> None:
+    async with ends(broker.url, broker.url) as both:
+        await both.put(0, 5)
+        await both.old.create_cursor(some_name("spark"), [both.source])
+        place = f"queue={both.target}"
+        for first in (0, 5):
+            if first:
+                await both.put(5, 10)
+            await carrier_of(broker.url, broker.url, both.source, place, Terms(until_empty=True), "beside").run()
+            assert await both.take(5) == list(range(first, first + 5))
+            assert "bridge beside" in await both.cursors()
+        assert await both.rest() == 0
+
+
 async def test_messages_of_both_protocols_and_large_ones_arrive_as_they_were_sent(broker: BrokerProcess) -> None:
     body = bytes(range(256)) * 2_000
     sent = [

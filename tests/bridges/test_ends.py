@@ -51,3 +51,14 @@ def test_queue_is_not_carried_onto_itself(url: str) -> None:
 def test_key_of_a_target_needs_an_exchange() -> None:
     with pytest.raises(ConfigError, match="a key without an exchange"):
         target_of("amqp://new/?key=a", source_of(SOURCE))
+
+
+def test_queue_of_this_broker_is_known_by_its_ports_on_this_machine() -> None:
+    here = source_of("amqp:///vh?queue=orders", True)
+    for host in ("localhost", "127.0.0.1", "127.1.2.3", "[::1]"):
+        with pytest.raises(ConfigError, match="queue orders of vhost vh of this broker would be carried onto itself"):
+            target_of(f"amqp://{host}:5679/vh", here, True, [5679])
+        assert target_of(f"amqp://{host}:5678/vh", here, True, [5679]).queue == "orders"
+        assert target_of(f"amqp://{host}:5679/other", here, True, [5679]).queue == "orders"
+    assert target_of("amqp://far:5679/vh", here, True, [5679]).queue == "orders"
+    assert not here.is_same(source_of("amqp://:5673/vh?queue=orders"))

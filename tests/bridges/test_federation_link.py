@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.bridges.carrier import EndLost
-from penstock.bridges.federation_link import STOCK, FederationLink, link_of
+from penstock.bridges.federation_link import STOCK, FederationLink, OwnUpstream, link_of
 from penstock.bridges.link_terms import terms_of
 from penstock.bridges.state import HELD, State
 from penstock.client.options import Options
@@ -242,7 +241,7 @@ async def are_settled(links: list[FederationLink], carried: int) -> bool:
 
 async def test_exchange_that_would_be_its_own_upstream_is_refused(broker: BrokerProcess) -> None:
     link = await link_between(broker, "a", "a", "exchange", "amq.topic")
-    with pytest.raises(EndLost, match=r"exchange 'amq\.topic' in vhost 'a' of .* would be its own upstream"):
+    with pytest.raises(OwnUpstream, match=r"exchange 'amq\.topic' in vhost 'a' of .* would be its own upstream"):
         await link.run()
 
 
@@ -287,6 +286,30 @@ async def test_queue_gets_no_more_than_its_consumers_wait_for(broker: BrokerProc
                 received.append(message)
             received[-1].accept()
     assert sorted(int(each.body) for each in received) == [*range(10 * STOCK)]
+
+
+async def test_link_of_a_queue_has_few_bytes_on_their_way(broker: BrokerProcess) -> None:
+    """A window of 1 MiB and one message: the rest of 40 large messages stays at the upstream."""
+    name = some_name("q")
+    async with in_vhost(broker, "a") as old, in_vhost(broker, "b") as new:
+        await new.declare_queue(name, capacity_bytes=300_000)
+        await old.declare_queue(name)
+        await old.publisher(name).send_many(b"%02d" % number * 100_000 for number in range(40))
+        link = await link_between(broker, "a", "b", "queue", name)
+        async with running(link), new.receiver(name, prefetch=1) as receiver:
+            first = await receiver.receive(PATIENCE)
+            assert first is not None
+            await eventually(lambda: is_state(link, HELD))
+            rows = [row async for row in old.list("queues") if row["name"] == name]
+            assert rows[0]["messages_unacknowledged"] <= 8
+            first.accept()
+            bodies = [first.body]
+            while len(bodies) < 40:
+                message = await receiver.receive(PATIENCE)
+                assert message is not None
+                message.accept()
+                bodies.append(message.body)
+    assert sorted(body[:2] for body in bodies) == [b"%02d" % number for number in range(40)]
 
 
 async def has_ready(connection: penstock.Connection, queue: str, count: int) -> bool:

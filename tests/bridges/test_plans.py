@@ -28,7 +28,7 @@ SHOVEL = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://u:secret@o
 def test_plan_names_both_ends_without_secrets() -> None:
     plan = plan_of(spec("shovel", SHOVEL), "house", dial)
     assert (plan.source, plan.target, plan.delay_s) == (
-        "queue a of this broker", "exchange log of amqp://old/vh", 1,
+        "queue a of this broker", "exchange log of amqp://old/vh", 5,
     )  # fmt: skip
     assert plan.delivery() == "at least once"
     bridge = {"source": "amqp:///eu?queue=a", "target": "amqp://u:secret@new", "reconnect-delay": 2}

@@ -129,7 +129,7 @@ async def test_bridge_whose_login_is_not_answered_says_so(here: BridgeHouse, the
 
 
 @pytest.mark.parametrize("protocol", ["amqp091", "amqp10"])
-async def test_no_delivery_is_settled_by_a_tag_of_an_older_channel(
+async def test_delivery_is_not_settled_by_a_tag_of_an_older_channel(
     here: BridgeHouse, there: BridgeHouse, protocol: str
 ) -> None:
     count = 3_000
@@ -179,6 +179,8 @@ async def test_source_behind_a_slow_target_is_held_with_its_producers(here: Brid
             await seen(lambda: bridge.last["state"] == "held")
             assert "queue b" in bridge.last["reason"]
             assert (here.depth("a") <= 50, there.depth("b") <= 10) == (True, True)
+            await seen(lambda: bridge.last["why"], "the words of the target")
+            assert "queue b" in bridge.last["why"][0]
             async with other.receiver("b", prefetch=1) as receiver:
                 for number in range(40):
                     delivery = await receiver.receive(PATIENCE)

@@ -21,6 +21,7 @@ OTHERS = [
     ("block user aad", "ada"), ("show user aad", "ada"), ("users show aad --each-connection", "ada"),
     ("users tags aad monitoring", "ada"), ("limits set user aad max-channels=1", "ada"),
     ("policies clear shrot", "short"),
+    *((f"bridges {verb} prais", "paris") for verb in ("show", "pause", "resume", "restart", "delete")),
 ]  # fmt: skip
 
 
@@ -31,6 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         run(broker, "declare", "exchange", "logs")
         run(broker, "declare", "vhost", "staging")
         run(broker, "users", "add", "ada", "--no-password")
+        run(broker, "bridges", "declare", "paris", "orders", "amqp://127.0.0.1:1")
         run(broker, "policies", "set", "short", "^none$", "max-length=1")
         yield broker
 

@@ -17,6 +17,10 @@ WORDS = {
     "bindings declare": "logs orders --key new",
     "bindings delete": "logs orders --key eu",
     "cursors create": "reports orders",
+    "bridges declare": "rome more amqp://127.0.0.1:1",
+    "bridges delete": "paris",
+    "bridges pause": "paris",
+    "bridges resume": "resting",
     "cursors delete": "billing",
     "cursors move": "billing latest",
     "exchanges block": "logs",
@@ -46,6 +50,8 @@ WORDS = {
 }
 """Arguments of commands that change something in a virtual host."""
 LOOKS = {
+    "bridges list": "",
+    "bridges show": "paris",
     "cursors show": "billing",
     "exchanges show": "logs",
     "exchanges info": "logs",
@@ -61,6 +67,7 @@ LOOKS = {
 }
 """Arguments of commands that look at a virtual host."""
 READERS = {
+    "bridges restart": "tests/operations/test_bridges.py: a bridge of its virtual host",
     "cursors release": "tests/ranges/test_cursor_table.py: a cursor that has left a queue, in its virtual host",
     "messages cancel": "tests/operations/test_delayed.py: messages of a queue in its virtual host",
     "messages send-now": "the same",
@@ -105,6 +112,9 @@ class Hosts:
         for operator in (False, True):
             fields = {"name": "short", "pattern": f"^of-{vhost}", "definition": {"max-length": 9}}
             client.request("policy.set", **fields, operator=operator)
+        for name in ("paris", "resting"):
+            client.request("bridge.declare", name=name, source="more", target="amqp://127.0.0.1:1")
+        client.request("bridge.pause", name="resting")
         client.request("permission.set", user=self.user, configure=vhost, write="", read="")
 
     def picture(self, vhost: str) -> dict[str, Any]:
@@ -124,6 +134,7 @@ class Hosts:
                 each["name"]: [(at["queue"], at["settled"], at["planned"]) for at in each["queues"]]
                 for each in client.list("cursors")
             }
+            found["bridges"] = [(each["name"], each["user"]) for each in client.list("bridges")]
             found["queues held"] = [
                 (name, gate["open"])
                 for name in ("closed", "orders")

@@ -33,7 +33,7 @@ class Node:
 
 
 def order_in(folder: Path) -> ShardOrder:
-    return ShardOrder(str(folder), "penstock@node", 1 << 30, 1024, str(folder / "http.sock"))
+    return ShardOrder(str(folder), "penstock@node", (1 << 30, 1024, 1), str(folder / "http.sock"))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_shard_reports_that_it_serves_answers_and_stops_when_asked(tmp_pat
     running = asyncio.ensure_future(ShardProcess(Settings(), order_in(tmp_path), node.theirs).run())
     assert await node.next_message() == {"serves": True}
     node.channel.send({"ping": True})
-    assert await node.next_message() == {"pong": True}
+    assert await node.next_message() == {"pong": True, "has": -1}
     overview = await asyncio.to_thread(asked, tmp_path / "http.sock", "GET", "/overview")
     assert overview["node"] == "penstock@node"
     node.channel.send({"stop": True})

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.connections.log_line import LogLine
 from penstock.core.consume.consumer import Consumer
+from penstock.core.settings.policy_reader import read_policy
 from penstock.core.settings.table import Parameter
 from penstock.describe.table import Row
 from penstock.management.bridges import BridgeTable
@@ -14,6 +15,7 @@ from penstock.management.federation_links import (
     FederationLinks,
     link_key,
     link_row,
+    missing_sentence,
     safe_uri,
     waiting_room,
 )
@@ -207,6 +209,21 @@ def test_news_are_other_bindings_and_consumers_that_begin_or_cease_to_wait(house
     house.upstream("up", run_as="")
     house.vhost.unbind("x", queue, None, "k", {})
     assert bridges.news() == []
+
+
+def test_policy_without_upstreams_is_told(house: House) -> None:
+    def sentence(**definition: object) -> str:
+        given = {key.replace("_", "-"): value for key, value in definition.items()}
+        return missing_sentence(house.broker, read_policy("/", "p", {"pattern": "q", "definition": given}, False))
+
+    assert sentence(max_length=5) == ""
+    assert sentence(federation_upstream_set="all").startswith(
+        "federation-upstream-set=all names no upstream of vhost '/' yet"
+    )
+    house.upstream("eu-1")
+    assert sentence(federation_upstream_set="all") == ""
+    assert sentence(federation_upstream_pattern="^eu") == ""
+    assert "federation-upstream=us-1 names no upstream" in sentence(federation_upstream="us-1")
 
 
 def test_links_of_others_at_a_queue_are_no_waiting_consumers(house: House) -> None:

@@ -222,3 +222,18 @@ def test_deleted_virtual_host_takes_its_bridges_along(driver: BrokerDriver) -> N
     vhosts.delete_vhost(driver, "eu")
     assert driver.bridges.wanted() == {}
     assert driver.bridges.rows() == []
+
+
+def test_changes_of_a_bridge_are_logged_with_their_author_and_without_secrets(driver: BrokerDriver) -> None:
+    do(driver, "bridge.declare", name="b", source="orders", target=TARGET)
+    for verb in ("pause", "pause", "resume", "delete"):
+        do(driver, f"bridge.{verb}", name="b")
+    path = "/parameters/{component}/{vhost}/{name}"
+    given = {"component": "shovel", "vhost": "/", "name": "s"}
+    for value in (SHOVEL, {**SHOVEL, "dest-queue": "c"}):
+        do(driver, f"PUT {path}", **given, value=value)
+    do(driver, f"DELETE {path}", **given)
+    lines = [line.text for line in driver.log_queue.take()]
+    changes = [("bridge 'b'", each) for each in ("declared", "paused", "resumed", "deleted")]
+    changes += [("shovel 's'", each) for each in ("set", "changed", "deleted")]
+    assert lines == [f"[vh(/)] {subject} {change} by guest over HTTP" for subject, change in changes]

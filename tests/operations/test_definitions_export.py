@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.settings.policy_reader import read_policy
+from penstock.core.settings.table import Parameter
 from penstock.describe.list_kinds import Item
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed
@@ -76,7 +77,9 @@ def test_export_for_rabbitmq_has_only_entries_that_rabbitmq_accepts(driver: Brok
         "values": {"message-ttl": 10},
     }
     assert (told("policies")["both"]["priority"], told("policies")["both"]["apply-to"]) == (3, "queues")
-    assert "limit" not in told("parameters")
+    for component in ("shovel", "bridge"):
+        node.table.parameters.put(Parameter(component, "/", component, {"uri": "amqp://u:p@h"}, "guest"))
+    assert [each["component"] for each in told("parameters").values()] == ["shovel"]
     assert told("queues")["held"]["arguments"] == {"capacity-bytes": 9, "x-max-length": 3}
     assert told("queues")["refusing"]["arguments"]["x-overflow"] == "reject-publish"
     whole = exported(driver, "policies", vhost)

@@ -11,6 +11,7 @@ from penstock.core.consume.session import Session
 from penstock.core.publish.hold_room import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
+from penstock.core.settings.table import Parameter
 from penstock.driver.driver import BrokerDriver
 from penstock.operations.federation import BINDINGS_MOST, ROOM_MOST
 from tests.support.access_of import access_of
@@ -119,3 +120,13 @@ def test_look_needs_the_permission_to_read(driver: BrokerDriver, queue: Queue) -
     asker.client.connection.access = access_of(driver.broker, "reader")
     for fields in ({"queue": "q"}, {"exchange": "amq.topic"}):
         assert asker.ask("federation.look", **fields)["code"] == 403
+
+
+def test_policy_set_names_upstreams_that_are_missing(driver: BrokerDriver, queue: Queue) -> None:
+    fields = {"name": "p", "pattern": "^q$", "definition": {"federation-upstream": "up"}}
+    sentences = Asker(driver).ask("policy.set", **fields)["sentences"]
+    assert sentences[0] == "it applies to queue q"
+    assert sentences[-1].startswith("federation-upstream=up names no upstream of vhost '/' yet")
+    parameter = Parameter("federation-upstream", "/", "up", {"uri": "amqp://host"})
+    driver.broker.table.parameters.put(parameter)
+    assert Asker(driver, "b").ask("policy.set", **fields)["sentences"] == ["it applies to queue q"]

@@ -108,5 +108,9 @@ def test_shovel_without_a_source_is_refused() -> None:
 
 def test_keys_of_a_shovel_without_effect_are_named() -> None:
     assert idle_keys(QUEUES) == []
+    assert idle_keys({**QUEUES, "src-consumer-args": {"x-priority": 1}}) == []
+    assert idle_keys({**ADDRESSES, "src-consumer-args": {"x-priority": 1}}) == [
+        "src-consumer-args has no effect: consumers of AMQP 1.0 have no arguments"
+    ]
     [sentence] = idle_keys({**ADDRESSES, "dest-properties": {}})
     assert sentence == "dest-properties has no effect: a message keeps its sections, as RabbitMQ 4.2 keeps them"

@@ -23,6 +23,12 @@ def ends() -> Iterator[Ends]:
     second.close()
 
 
+def received(channel: BridgeChannel) -> None:
+    """Receive until the channel ends."""
+    while True:
+        channel.receive()
+
+
 def test_messages_arrive_whole_and_in_order(ends: Ends) -> None:
     first, second, _ = ends
     for number in range(3):
@@ -81,8 +87,7 @@ def test_end_of_the_peer_ends_the_channel(ends: Ends) -> None:
     with pytest.raises(ChannelEnded, match="the peer has ended"):
         second.receive()
     with pytest.raises(ChannelEnded):
-        for _ in range(2):
-            second.send({})
+        second.send({})
 
 
 @pytest.mark.parametrize(
@@ -93,13 +98,16 @@ def test_line_that_is_no_message_ends_the_channel(ends: Ends, octets: bytes, sen
     first, _, other = ends
     other.send(octets)
     with pytest.raises(ChannelEnded, match=sentence):
-        while True:
-            first.receive()
+        received(first)
 
 
 def test_line_without_an_end_ends_the_channel_at_its_bound(ends: Ends) -> None:
     first, _, other = ends
-    with pytest.raises(ChannelEnded, match=f"more than {LINE_MOST:,} bytes"):
+
+    def flood() -> None:
         while True:
             other.send(b"x" * 65_536)
             assert first.receive() == []
+
+    with pytest.raises(ChannelEnded, match=f"more than {LINE_MOST:,} bytes"):
+        flood()

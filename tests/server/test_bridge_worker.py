@@ -160,6 +160,12 @@ async def test_changed_definition_ends_the_old_bridge_before_the_new_one(here: B
     assert {each.peer.given_name for each in here.broker.driver.connections.values()} == {"Shovel orders"}
 
 
+async def test_queue_is_not_carried_onto_itself_over_a_listener(here: BridgeHouse) -> None:
+    here.define("shovel", "orders", {**shovel("a", "a"), "dest-uri": here.url})
+    await seen(lambda: here.row("orders")["state"] == "refused")
+    assert "queue a of this broker would be carried onto itself" in here.row("orders")["reason"]
+
+
 async def test_shovel_that_has_ended_is_deleted(here: BridgeHouse) -> None:
     await filled(here.url, "a", 5)
     here.define("shovel", "orders", {**shovel(), "src-delete-after": 5})

@@ -78,6 +78,14 @@ _FENCED: Final = 409
 _NOT_FOUND: Final = 404
 
 
+class Known:
+    """What the attempts of one bridge in a process know of its target. Each attempt has a carrier of its own."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        """Time of the last answer of the target about the query; 0 before the first."""
+
+
 class Doubtful(ClientError):
     """Some messages may be at the target already, and it does not know."""
 
@@ -113,6 +121,7 @@ class BlockCarrier:
         terms: Terms,
         name: str = "",
         state: State | None = None,
+        known: Known | None = None,
     ) -> None:
         """`old` and `new` are the options of the connections; `name` is the bridge's, without one that of both ends."""
         self._source = source
@@ -143,8 +152,8 @@ class BlockCarrier:
         self._settled = 0
         self._settling: asyncio.Task[None] | None = None
         self._rows = ROWS
-        self._known_at = 0.0
-        """Time of the last answer of the target about this query; 0 before the first."""
+        self._known = Known() if known is None else known
+        self._has_begun = False
         self._sent: deque[_Sent] = deque()
         self._answered_at = 0.0
         self._asked_at = 0.0
@@ -209,7 +218,7 @@ class BlockCarrier:
         if isinstance(error, ControlError):
             if error.code == _IN_USE:  # By a bridge that was killed a moment ago, perhaps.
                 return self._now() - self._began > IN_USE_S
-            return not self._known_at or (self._must_end() and error.code != _FENCED)
+            return not self._has_begun or (self._must_end() and error.code != _FENCED)
         return self._must_end() and not (isinstance(error, _Refused) and error.again)
 
     def _must_end(self) -> bool:
@@ -241,7 +250,7 @@ class BlockCarrier:
             "routing_key": self._key(),
         }
         begun = await self._begin(new, settled, planned)
-        self._known_at = self._now()
+        self._known.at, self._has_begun = self._now(), True
         self._row, reached = begun["rows"], begun["reached"]
         # The position was moved by an operator, or is that of an older store: it counts, and not the mark.
         self._at = reached if settled <= reached <= planned else settled
@@ -252,7 +261,7 @@ class BlockCarrier:
     async def _begin(self, new: Connection, settled: int, planned: int) -> dict[str, Any]:
         """Return what the target has of this query. Raises `Doubtful` if nobody knows."""
         fields = {**self._ids, "delivery": "dedup", "partition": 0, "attempt": self._attempt, "sequences": True}
-        was_there = self._known_at > 0 and self._now() - self._known_at < KNOWN_S
+        was_there = self._known.at > 0 and self._now() - self._known.at < KNOWN_S
         is_doubtful = planned > settled and not was_there
         try:
             return await new.request("sink.begin", **fields, known=is_doubtful or None)
@@ -369,7 +378,7 @@ class BlockCarrier:
         self._sent.popleft()
         answer = sent.answer.result()
         now, taken = self._now(), int(answer["taken"])
-        self._known_at = now
+        self._known.at = now
         if taken:
             self._row += taken
             self._at = sequence_at(sent.sequences, taken - 1)
@@ -436,16 +445,21 @@ class BlockCarrier:
             await asyncio.wait({self._settling}, timeout=ENDING_S)
 
     async def _leave(self, old: Connection) -> None:
-        """Delete the cursor, if no message is at both ends: the queue is an ordinary one again.
+        """Delete the cursor, if no message is at both ends and none would be read again: the queue is ordinary again.
 
-        The next bridge has another cursor, and begins with what is left.
+        The next bridge has another cursor, and begins with what is left. A stream, and a queue that others read by
+        cursors, have messages that this bridge has carried: there the cursor stays.
         """
         if not self._token or self._sent or self._settled != self._at:
             return
+        queue = self._source.queue
         with suppress(PenstockError):
-            fields = {"cursor": self._cursor, "token": self._token, "end": {self._source.queue: self._at}}
+            fields = {"cursor": self._cursor, "token": self._token, "end": {queue: self._at}}
             await self._request(old, "cursor.settle", fields)  # It is refused if the cursor is another bridge's now.
-            await old.request("cursor.delete", cursor=self._cursor)
+            next_one = {"cursor": f"{self._cursor} next", "queues": [queue], "starting": "earliest", "dry_run": True}
+            found = await self._request(old, "cursor.attach", next_one)
+            if found["initial"][queue] >= self._at:
+                await old.request("cursor.delete", cursor=self._cursor)
 
     async def _end(self) -> None:
         """Drop what is left: requests without an answer, and the question why the target holds."""
@@ -548,13 +562,13 @@ def label_of(name: str) -> str:
     return f"{shown[: NAME_CHARACTERS - 13]}#{digest}"
 
 
-async def block_obstacle(old: Connection, new: Connection, source: End, terms: Terms, name: str = "") -> str:
+async def block_obstacle(old: Connection, new: Connection, source: End, terms: Terms, name: str = "bridge") -> str:
     """Return why a bridge cannot carry exactly once, as a sentence; empty if it can.
 
     The connections are open. A priority queue, one that drops its first messages and one with consumers cannot be read
     by a cursor as it is consumed; a selector and the header of hops need each message.
     """
-    if terms.selector or terms.with_hops:
+    if terms.selector or terms.with_hops or terms.hops_most:
         return "a selector, and the header x-received-from, need the messages one by one"
     for connection, noun in ((old, "the source"), (new, "the target")):
         if not connection.core().is_penstock():

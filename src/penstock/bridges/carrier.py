@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from penstock.bridges.ends import End
+from penstock.bridges.held_why import HeldWhy
 from penstock.bridges.hops import hops_of, with_hop
 from penstock.bridges.protocols import meet
 from penstock.bridges.state import AWAY, HELD, IDLE, MOVING, REFUSED, State
@@ -52,6 +53,8 @@ HELD_S: Final = 0.5
 """Seconds in which nothing was sent or confirmed, from which on a target without room holds the carrier."""
 LAG_S: Final = 5.0
 """Seconds between two questions how many messages the source has, while messages move or are held."""
+WHY_S: Final = 2.0
+"""Seconds between two questions why the target holds."""
 ENDING_S: Final = 10.0
 """Most seconds in which the end waits for confirms of messages on their way."""
 CLOSE_S: Final = 5.0
@@ -156,6 +159,7 @@ class Carrier:
         """Seconds between two attempts for refused messages, and the time of the next."""
         self._trial: Delivery | None = None
         """Message of the last attempt."""
+        self._why = HeldWhy(new, target.queue)
         self._length: Callable[[], Coroutine[Any, Any, int | None]] | None = None
         """Function that asks how many messages the source has; None if it does not tell."""
 
@@ -163,6 +167,11 @@ class Carrier:
     def underway(self) -> int:
         """Return the number of messages that were sent and have no outcome: they may be in both queues."""
         return 0 if self._relay is None else self._relay.under_way
+
+    @property
+    def why(self) -> list[str]:
+        """Return what the target says of its gates, while it holds."""
+        return self._why.sentences
 
     def stop(self) -> None:
         """Take no more messages, and end when those on their way have their outcomes."""
@@ -282,12 +291,14 @@ class Carrier:
         """Carry, and end in order."""
         keeps_key = not self._target.queue and self._target.key is None
         relay = self._relay = relay_of(receiver, publisher, keeps_key, self._prepared())
-        measuring = asyncio.ensure_future(self._measure())
+        tasks = [asyncio.ensure_future(each) for each in (self._measure(), self._ask_why())]
         try:
             await self._carry(relay, publisher, old, new)
         finally:
-            measuring.cancel()
-            await asyncio.gather(measuring, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._why.close()
             await self._end(relay, publisher, new)
 
     async def _carry(self, relay: Relay, publisher: Publisher, old: Connection, new: Connection) -> None:
@@ -402,6 +413,15 @@ class Carrier:
                 self.lag = None
                 return
             await asyncio.sleep(LAG_S)
+
+    async def _ask_why(self) -> None:
+        """Ask a target that holds why, if the carrier does not end by itself."""
+        while self._terms.tries_again:
+            await asyncio.sleep(WHY_S)
+            if self.state.name == HELD:
+                await self._why.ask(str(self._options[1]["name"]))
+            elif self._why.sentences:
+                await self._why.close()
 
     def _look(self, relay: Relay, publisher: Publisher) -> None:
         """Set the state from what was seen last."""

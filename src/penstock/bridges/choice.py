@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
 
-from penstock.bridges.block_carrier import BlockCarrier, block_obstacle
+from penstock.bridges.block_carrier import BlockCarrier, Known, block_obstacle
 from penstock.bridges.carrier import CLOSE_S, NOUNS, Carrier, EndLost, Terms
 from penstock.bridges.ends import End
 from penstock.bridges.state import State
@@ -26,7 +26,7 @@ Pair = tuple[Options, Options]
 
 
 class Choice:
-    """What a definition wants, and what was found."""
+    """Delivery that a definition wants, and the one that the ends can."""
 
     def __init__(self, wanted: str, name: str, by_messages: Pair, by_blocks: Pair) -> None:
         """`name` is that of the bridge in the names of its cursor and its query."""
@@ -36,6 +36,8 @@ class Choice:
         self.by_blocks = by_blocks
         self.found = wanted if wanted == AT_LEAST_ONCE else ""
         """EXACTLY_ONCE or AT_LEAST_ONCE; empty until the ends were asked."""
+        self.known = Known()
+        """What the carriers by blocks, one after the other, know of the target."""
 
     @property
     def delivery(self) -> str:
@@ -78,7 +80,7 @@ class ChosenCarrier:
     @property
     def why(self) -> list[str]:
         """Return what the target says of its gates, while it holds."""
-        return self._carrier.why if isinstance(self._carrier, BlockCarrier) else []
+        return [] if self._carrier is None else self._carrier.why
 
     def stop(self) -> None:
         """End in order."""
@@ -93,7 +95,13 @@ class ChosenCarrier:
         if self._is_stopping:
             return self.state
         if self._choice.found == EXACTLY_ONCE:
-            given: tuple[Any, ...] = (*self._choice.by_blocks, self._terms, self._choice.name, self.state)
+            given: tuple[Any, ...] = (
+                *self._choice.by_blocks,
+                self._terms,
+                self._choice.name,
+                self.state,
+                self._choice.known,
+            )
             self._carrier = BlockCarrier(source, target, *given)
         else:
             self._carrier = Carrier(source, target, *self._choice.by_messages, self._terms, self.state)

@@ -6,6 +6,7 @@ are options of the connection. A URL has a password: the text of an end has none
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -54,14 +55,19 @@ class End:
     def __str__(self) -> str:
         return f"{self.place} of {self.broker}"
 
-    def is_same(self, other: End) -> bool:
-        """Return whether this is the same queue of the same broker, as far as the URLs tell."""
-        return bool(self.queue) and self.queue == other.queue and self._where() == other._where()
+    def is_same(self, other: End, ports: Collection[int] = ()) -> bool:
+        """Return whether this is the same queue of the same broker, as far as the URLs tell.
 
-    def _where(self) -> tuple[str, int, str]:
+        `ports` are those at which this broker listens: on this machine they are this broker.
+        """
+        return bool(self.queue) and self.queue == other.queue and self._where(ports) == other._where(ports)
+
+    def _where(self, ports: Collection[int]) -> tuple[str, int, str]:
         parts = urlsplit(self.url)
+        vhost, host = unquote(parts.path[1:]) or "/", parts.hostname or ""
         port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
-        return parts.hostname or "", port, unquote(parts.path[1:]) or "/"
+        is_ours = port in ports and (host in ("localhost", "::1") or host.startswith("127."))
+        return ("", 0, vhost) if is_ours or not parts.netloc else (host, port, vhost)
 
 
 def source_of(url: str, here: bool = False) -> End:
@@ -75,14 +81,14 @@ def source_of(url: str, here: bool = False) -> End:
     return end
 
 
-def target_of(url: str, source: End, here: bool = False) -> End:
+def target_of(url: str, source: End, here: bool = False, ports: Collection[int] = ()) -> End:
     """Return the end to which messages go: without a name, the queue of the source's name. Raises `ConfigError`."""
     end = end_of(url, "target", here)
     if not end.queue and not end.exchange and end.key is None:
         end = End(end.url, source.queue, "", None)
     if not end.queue and not end.exchange:
         raise ConfigError("the target names a key without an exchange: add ?exchange=NAME&key=KEY, or ?queue=NAME")
-    if end.is_same(source):
+    if end.is_same(source, ports):
         raise ConfigError(f"{source} would be carried onto itself")
     return end
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from penstock.bridges.carrier import NOUNS, QUIET_S, Carrier, Change, Terms
+from penstock.bridges.carrier import NOUNS, QUIET_S, WINDOW_BYTES, Carrier, Change, Terms
 from penstock.bridges.ends import End
 from penstock.bridges.link_headers import with_exchange, with_queue
 from penstock.bridges.link_terms import EXCHANGE, LinkTerms
@@ -210,6 +210,8 @@ class QueueLink(Carrier):
         self._until = 0
         """Number of messages after which the broker here is asked again whether consumers wait."""
         self._receiving: Receiver | None = None
+        self._has_window = False
+        """True if the upstream bounds the bytes of messages on their way; others bound their number."""
         self._is_resumed = False
         """True while the upstream delivers."""
         self._pause_s = SOON_S
@@ -226,8 +228,14 @@ class QueueLink(Carrier):
             if error.code != NOT_FOUND:
                 raise
             await old.run(call("queue.declare", {"queue": link.upstream, "exclusive": False, **link.declared}))
+        self._has_window = old.core().is_penstock()
         self._receiving = await super()._receiver(old)
         return self._receiving
+
+    @override
+    def _receiver_options(self) -> dict[str, object]:
+        window = {"consumerWindowSize": WINDOW_BYTES} if self._has_window else {}
+        return super()._receiver_options() | window
 
     def look_again(self) -> None:
         """Ask the broker here again soon: it has news."""

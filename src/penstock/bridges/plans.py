@@ -1,4 +1,4 @@
-"""Plans: what a bridge does by its spec: ends, terms and times, made anew for each attempt to connect.
+"""Plans of bridges by their specs: ends, terms and times, made anew for each attempt to connect.
 
 Theory of operation. A spec is JSON from the broker, and its value was checked when it was set. A store of an earlier
 version may have values that nobody has checked, so that each reader raises `ConfigError` for what it cannot use.
@@ -51,7 +51,7 @@ class Carries(Protocol):
 
 
 class Plan(NamedTuple):
-    """What a bridge does."""
+    """Plan of one bridge."""
 
     make: Callable[[int, State], Carries]
     """Function that returns the carrier of an attempt, by its number. Raises `ConfigError`."""
@@ -97,7 +97,7 @@ def _link_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
 
 def _bridge_of(spec: Spec, value: Mapping[str, Any], dial: Dial) -> Plan:
     source = source_of(str(value.get("source", "")), True)
-    target = target_of(str(value.get("target", "")), source, True)
+    target = target_of(str(value.get("target", "")), source, True, spec.get("ports", ()))
     settings = canonical(KEYS, value)
     name, user, selector = connection_name(spec), str(spec["run_as"]), str(settings["selector"])
     delay_s, count = float(settings["reconnect-delay"]), settings.get("delete-after")

@@ -54,8 +54,8 @@ class Bridge:
         self._attempts = 0
         self._failed_as = AWAY
         """State after a failure."""
-        self._told: tuple[object, ...] = ()
-        self._told_at = 0.0
+        self._reported: tuple[object, ...] = ()
+        """State and counts of the last report."""
         self._secrets = secrets_of(spec.get("value"))
         self.state = State(name=STARTING, since=asyncio.get_running_loop().time(), on_change=self._report)
 
@@ -158,9 +158,9 @@ class Bridge:
         """Report, if something has changed."""
         state, carrier = self.state, self._carrier
         lag = None if carrier is None else carrier.lag
-        now = state.name, state.reason, state.carried, state.refused, state.again, lag
-        if now != self._told or state.name == MOVING:
-            self._told = now
+        now = state.name, state.reason, state.carried, state.refused, state.again, lag, tuple(self._why())
+        if now != self._reported or state.name == MOVING:
+            self._reported = now
             self._tell(self._row(lag))
 
     def _row(self, lag: int | None) -> Row:

@@ -95,7 +95,10 @@ class Shovel:
         if self._old.queue is None and self._old.exchange is None:
             raise ConfigError("the source names no queue and no exchange")
         self.source, self.target = self._old.shown(), self._new.shown()
-        if any(self._new.end(number).is_same(self._old.end(other)) for number, other in self._pairs()):
+        if any(
+            self._new.end(number).is_same(self._old.end(other), spec.get("ports", ()))
+            for number, other in self._pairs()
+        ):
             raise ConfigError(f"{self.source} would be carried onto itself")
         self.delay_s = float(value["reconnect-delay"])
         after = value.get("src-delete-after")

@@ -319,13 +319,14 @@ NAMED_LISTS: Final = {
     "exchange": SCOPE_NOUNS["address"],
     "cursor": "cursors",
     "policy": "policies",
+    "bridge": "bridges",
 }
 """Lists of the broker, by the word for their items in a sentence or an argument."""
 
 JOBS: Final = "jobs"
 NAME_FIELDS: Final = {"connections": "penstock.name", "channels": "penstock.name", "leases": "number", "sinks": "query"}
 """Fields of lists with the names of their items, where they are others than `name`."""
-BEGUN: Final = ("queues", "exchanges", "vhosts", "cursors", "connections", "channels", "sinks")
+BEGUN: Final = ("queues", "exchanges", "vhosts", "cursors", "bridges", "connections", "channels", "sinks")
 """Lists whose names with a beginning the broker chooses."""
 OWN_LISTS: Final = {
     "users": ("user.list", "name"),

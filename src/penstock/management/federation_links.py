@@ -77,7 +77,7 @@ class FederationLinks(SpecSource):
         """Changes of both tables at which the links were found."""
         self._revision: int = 0
         self._seen: dict[str, tuple[object, int]] = {}
-        """What `news` saw last of each link's queue or exchange."""
+        """Last state of the queue or exchange of each link, for `news`."""
         self.left_out: str = ""
         """Sentence about objects without links because of `LINKS_MOST`; empty without any."""
 
@@ -154,28 +154,13 @@ class FederationLinks(SpecSource):
         for policy, objects in self._broker.table.federated.objects.items():
             there = of_vhosts.get(policy.vhost)
             if there is None:
-                there = {each.name: each for each in self._broker.table.parameters.of(UPSTREAM, policy.vhost)}
-                of_vhosts[policy.vhost] = there
+                there = of_vhosts[policy.vhost] = upstreams_of(self._broker, policy.vhost)
             assert policy.upstreams is not None
-            upstreams = self._chosen(policy.vhost, policy.upstreams, there)
+            upstreams = chosen_upstreams(self._broker, policy.vhost, policy.upstreams, there)
             if upstreams:
                 for key in objects:
                     for upstream in upstreams:
                         yield key, policy, upstream
-
-    def _chosen(self, vhost: str, choice: UpstreamChoice, there: dict[str, Parameter]) -> list[Upstream]:
-        """Return the upstreams that a policy names; names without an upstream are passed over, as in RabbitMQ."""
-        if choice.pattern is not None:
-            self._broker.work.done += len(there)
-            return [Upstream(there[name], {}, None) for name in there if choice.pattern.matches(name)]
-        if choice.key == BY_NAME:
-            found = there.get(choice.name)
-            return [] if found is None else [Upstream(found, {}, None)]
-        assert choice.key == BY_SET
-        if choice.name == EVERY:
-            return [Upstream(each, {}, None) for each in there.values()]
-        named = self._broker.table.parameters.get(UPSTREAM_SET, vhost, choice.name)
-        return [] if named is None else list(_elements(named, there))
 
     def _spec(self, key: ObjectKey, policy: Policy, upstream: Upstream, cluster: str) -> Row:
         kind, vhost, name = key
@@ -208,6 +193,34 @@ class FederationLinks(SpecSource):
             return {**declared, "arguments": plain(exchange.arguments)}
         queue = host.queues[name]
         return {"durable": queue.durable, "auto_delete": queue.auto_delete, "arguments": plain(queue.arguments)}
+
+
+def upstreams_of(broker: Broker, vhost: str) -> dict[str, Parameter]:
+    """Return the upstreams of a virtual host by their names."""
+    return {each.name: each for each in broker.table.parameters.of(UPSTREAM, vhost)}
+
+
+def chosen_upstreams(broker: Broker, vhost: str, choice: UpstreamChoice, there: dict[str, Parameter]) -> list[Upstream]:
+    """Return the upstreams that a policy names; names without an upstream are passed over, as in RabbitMQ."""
+    if choice.pattern is not None:
+        broker.work.done += len(there)
+        return [Upstream(there[name], {}, None) for name in there if choice.pattern.matches(name)]
+    if choice.key == BY_NAME:
+        found = there.get(choice.name)
+        return [] if found is None else [Upstream(found, {}, None)]
+    assert choice.key == BY_SET
+    if choice.name == EVERY:
+        return [Upstream(each, {}, None) for each in there.values()]
+    named = broker.table.parameters.get(UPSTREAM_SET, vhost, choice.name)
+    return [] if named is None else list(_elements(named, there))
+
+
+def missing_sentence(broker: Broker, policy: Policy) -> str:
+    """Return a sentence about a policy whose upstreams do not exist; "" for others."""
+    choice = policy.upstreams
+    if choice is None or chosen_upstreams(broker, policy.vhost, choice, upstreams_of(broker, policy.vhost)):
+        return ""
+    return f"{choice.key}={choice.name} names no upstream of vhost '{policy.vhost}' yet; links begin with the first one"
 
 
 def waiting_room(queue: Queue, most: int, now: float) -> int:

@@ -23,7 +23,7 @@ from penstock.management.operation import ROW_WORK, VHOST, Operation, Route, loo
 from penstock.operations.bridge_checks import check_parameter, check_runs, idle_keys, title_of
 from penstock.operations.bridge_keys import KEYS, end_text
 from penstock.operations.lists import listing
-from penstock.operations.parameters import drop_parameter, put_parameter
+from penstock.operations.parameters import drop_parameter, log_change, put_parameter
 from penstock.settings.kind import unknown_name
 
 COMPONENTS: Final[dict[str, str]] = {SHOVEL: SHOVEL, BRIDGE: BRIDGE, UPSTREAM: UPSTREAM, FEDERATION: UPSTREAM}
@@ -67,19 +67,21 @@ def declare_bridge(node: Node, request: ControlRequest) -> Row:
     check_parameter(parameter)
     check_runs(node, parameter, request.access)
     created = put_parameter(node, parameter) is None
+    log_change(node, parameter, f"{'declared' if created else 'changed'} by {request.asker()}")
     return {**_row_of(node, parameter), "created": created}
 
 
 def delete_bridge(node: Node, request: ControlRequest) -> Row:
     """Delete a bridge with its parameter; messages on their way are settled or return to their source."""
-    drop_parameter(node, parameter_of(node, request).key())
+    parameter = parameter_of(node, request)
+    drop_parameter(node, parameter.key())
+    log_change(node, parameter, f"deleted by {request.asker()}")
     return {}
 
 
 def pause_bridge(node: Node, request: ControlRequest) -> Row:
     """Pause a bridge, or all links of an upstream."""
-    parameter = parameter_of(node, request)
-    return _run_as(node, parameter, "")
+    return _run_as(node, request, parameter_of(node, request), "")
 
 
 def resume_bridge(node: Node, request: ControlRequest) -> Row:
@@ -87,7 +89,7 @@ def resume_bridge(node: Node, request: ControlRequest) -> Row:
     parameter = parameter_of(node, request)
     check_parameter(parameter)
     check_runs(node, parameter, request.access)
-    return _run_as(node, parameter, request.access.user)
+    return _run_as(node, request, parameter, request.access.user)
 
 
 def restart_bridge(node: Node, request: ControlRequest) -> Row:
@@ -110,10 +112,11 @@ def show_bridge(node: Node, request: ControlRequest) -> Row:
     }
 
 
-def _run_as(node: Node, parameter: Parameter, user: str) -> Row:
+def _run_as(node: Node, request: ControlRequest, parameter: Parameter, user: str) -> Row:
     if parameter.run_as != user:
         parameter = Parameter(*parameter.key(), parameter.value, user)
         put_parameter(node, parameter)
+        log_change(node, parameter, f"{'resumed' if user else 'paused'} by {request.asker()}")
     return _row_of(node, parameter)
 
 

@@ -21,6 +21,7 @@ from penstock.describe.table import API_VERSION, Reading, Row, Table, plain
 from penstock.describe.vhost import BINDING, EXCHANGE, parameter_row, policy_row, user_permissions, user_topics
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.management.bridges import BRIDGE
 from penstock.management.node import Node
 from penstock.management.operation import BY_EVERYWHERE, JOINED, LOOKS, Carried, Operation, Route, Streamed
 from penstock.operations import joins
@@ -120,6 +121,8 @@ def exported(items: list[Item], named: bool, for_rabbitmq: bool = False) -> list
         subject: object = item.subject
         if for_rabbitmq and isinstance(subject, Policy):
             subject = subject.for_rabbitmq()
+        elif for_rabbitmq and isinstance(subject, Parameter) and subject.component == BRIDGE:
+            continue
         if subject is None or not _is_exported(subject):
             continue
         row = plainly(subject, named)

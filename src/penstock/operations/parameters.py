@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.access.permission import ADMINISTRATOR, POLICYMAKER
 from penstock.connections.control_request import ControlRequest
+from penstock.connections.log_line import LogLine
 from penstock.core.settings.table import CLUSTER_NAME, Parameter
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import Groups, ListKind
@@ -17,6 +18,7 @@ from penstock.describe.table import DescribedNode, Field, Row, Table
 from penstock.describe.vhost import parameter_row
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.work import Steps
+from penstock.logs.ids import CHANGED
 from penstock.management.bridge_uris import hidden
 from penstock.management.bridges import OWNED, UPSTREAM_SET
 from penstock.management.node import Node
@@ -88,12 +90,23 @@ def set_parameter(node: Node, request: ControlRequest) -> Row:
         return {"created": True}
     check_runs(node, parameter, request.access)
     before = put_parameter(node, parameter)
+    if component in OWNED:
+        log_change(node, parameter, f"{'set' if before is None else 'changed'} by {request.asker()}")
     return {"created": before is None}
+
+
+def log_change(node: Node, parameter: Parameter, change: str) -> None:
+    """Log the change of a bridge: the change with its author, and never the value, which has secrets."""
+    text = f"[vh({parameter.vhost})] {parameter.component} '{parameter.name}' {change}"
+    node.log(LogLine(text, {"id": CHANGED}))
 
 
 def clear_parameter(node: Node, request: ControlRequest) -> Row:
     """Remove a parameter, or a global parameter. Raises NotFound (404)."""
-    drop_parameter(node, _key(request))
+    component, vhost, name = _key(request)
+    drop_parameter(node, (component, vhost, name))
+    if component in OWNED:
+        log_change(node, Parameter(component, vhost, name, None), f"deleted by {request.asker()}")
     return {}
 
 

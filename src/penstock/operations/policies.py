@@ -23,6 +23,7 @@ from penstock.describe.table import Field, Row, Table
 from penstock.describe.vhost import policy_row
 from penstock.flow.work import Steps
 from penstock.management.effective_settings import hidden_steps, some
+from penstock.management.federation_links import missing_sentence
 from penstock.management.node import Node
 from penstock.management.operation import BY_EVERYWHERE, ROW_WORK, Operation, Route, looking, rows_steps
 from penstock.operations import joins
@@ -63,6 +64,7 @@ def set_policy(node: Node, request: ControlRequest) -> Steps[Row]:
             *_sentences(policy, [queue.name for queue in queues], exchanges),
             *plan.overflow.sentences(),
             *hidden,
+            *[sentence for sentence in (missing_sentence(node.broker, policy),) if sentence],
         ],
     }
 

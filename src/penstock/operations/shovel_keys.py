@@ -19,10 +19,11 @@ OF_QUEUES: Final[tuple[str, ...]] = (AMQP091, LOCAL)
 """Protocols whose keys name queues and exchanges; those of AMQP 1.0 name addresses."""
 QUEUE_LENGTH: Final = "queue-length"
 NEVER: Final = "never"
+CONSUMER_ARGUMENTS: Final = "src-consumer-args"
 SRC: Final = "src"
 DEST: Final = "dest"
 PREFETCH: Final = 1000
-RECONNECT_S: Final = 1
+RECONNECT_S: Final = 5
 AS_IT_CAME: Final = "a message keeps its sections, as RabbitMQ 4.2 keeps them"
 COMMON: Final[tuple[Key, ...]] = (
     Key("ack-mode", Choices(("on-confirm", "on-publish", "no-ack"), folded=False),
@@ -56,10 +57,9 @@ SOURCE: Final[tuple[Key, ...]] = (
     Key("src-delete-after", Number(also="never or queue-length"),
         "Number of messages after which the shovel deletes itself; queue-length for those that the queue has at first.",
         ("delete-after",), (NEVER, QUEUE_LENGTH), NEVER),
-    Key("src-delete-after-duration", whole(1), "Seconds after which the shovel deletes itself.",
-        not_served="a shovel ends by a number of messages only"),
+    Key("src-delete-after-duration", whole(1), "Seconds after which the shovel deletes itself, from its last start."),
     Key("src-predeclared", FLAG, "A missing queue is awaited, and not declared.", default=False),
-    Key("src-consumer-args", OBJECT, "Arguments of the consumer, such as x-priority."),
+    Key(CONSUMER_ARGUMENTS, OBJECT, "Arguments of the consumer, such as x-priority; over AMQP 1.0 they have no effect."),
     Key("src-consumer-name", TEXT, "Tag of the consumer, or name of the link."),
 )  # fmt: skip
 TARGET: Final[tuple[Key, ...]] = (
@@ -125,4 +125,7 @@ def _check_places(title: str, side: str, protocol: str, value: dict[str, object]
 
 def idle_keys(value: object) -> list[str]:
     """Return a sentence for each key of a shovel that has no effect here."""
-    return without_effect(KEYS, value)
+    found = without_effect(KEYS, value)
+    if isinstance(value, dict) and value.get("src-protocol") == AMQP10 and value.get(CONSUMER_ARGUMENTS):
+        found.append(f"{CONSUMER_ARGUMENTS} has no effect: consumers of AMQP 1.0 have no arguments")
+    return found

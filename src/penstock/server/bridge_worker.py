@@ -12,7 +12,6 @@ bridges. When the broker is killed, the worker sees the end of its channel and e
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import socket
@@ -22,7 +21,6 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
-import penstock
 from penstock.logs.ids import BRIDGES_LOST
 from penstock.logs.logger import log
 from penstock.server.bridge_channel import BridgeChannel, ChannelEnded, Row
@@ -69,7 +67,7 @@ class BridgeWorker:
         """True if the worker was told to end."""
         self._is_closed = False
         self._connections = 0
-        self._burial: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -107,14 +105,14 @@ class BridgeWorker:
             process.kill()
         if self._channel is not None:
             self._lose("the broker stops")
-        if self._burial is not None:
-            await self._burial
+        if self._ending is not None:
+            await self._ending
 
     # The process
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        folder = str(Path(penstock.__file__).parent.parent)
+        folder = str(Path(__file__).parents[2])
         given = os.environ.get("PYTHONPATH")
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{given}" if given else folder}
         descriptor = theirs.fileno()
@@ -155,9 +153,9 @@ class BridgeWorker:
                 sock.close()
         self._replies.clear()
         self._epoch = -1
-        self._burial = self._loop.create_task(self._bury(process, reason))
+        self._ending = self._loop.create_task(self._await_end(process, reason))
 
-    async def _bury(self, process: subprocess.Popen[bytes], reason: str) -> None:
+    async def _await_end(self, process: subprocess.Popen[bytes], reason: str) -> None:
         """Wait for the end of a process without a channel; one that does not end is killed."""
         try:
             code = await asyncio.to_thread(process.wait, 1.0)
@@ -264,10 +262,12 @@ class BridgeWorker:
         if not wanted:
             self._is_leaving = True
             return self._tell(channel)
-        name = self._shard.driver.broker.table.parameters.cluster_name(self._shard.driver.name)
+        driver = self._shard.driver
+        name = driver.broker.table.parameters.cluster_name(driver.name)
+        ports = [port for kind, _, port in driver.process.listeners if kind.startswith("amqp")]
         for key, spec in wanted.items():
             if self._known.get(key) != spec["revision"]:
-                if not channel.send({"run": spec, "cluster": name}):
+                if not channel.send({"run": {**spec, "ports": ports}, "cluster": name}):
                     return False
                 self._known[key] = spec["revision"]
         self._epoch = epoch

@@ -126,6 +126,11 @@ def test_policies_and_parameters_outlive_a_kill_in_both_stores(tmp_path: Path, e
             its.do("PUT", "/operator-policies/%2F/o", {"pattern": "", "definition": {"expires": 900_000}}, status=201)
             its.do("PUT", "/global-parameters/cluster_name", {"value": "here"}, status=201)
             its.do("DELETE", "/policies/%2F/gone")
+            ends = {"source": "amqp:///?queue=q", "target": "amqp://u:p@127.0.0.1:1"}
+            for each in ("runs", "rests", "gone"):
+                its.do("PUT", f"/penstock/bridges/%2F/{each}", ends, status=201)
+            its.do("POST", "/penstock/bridges/%2F/rests/pause", status=200)
+            its.do("DELETE", "/penstock/bridges/%2F/gone")
             before = its.get("/definitions")
             process.kill()
         with serving(tmp_path, "--http", "127.0.0.1:0", *place) as process:
@@ -134,6 +139,8 @@ def test_policies_and_parameters_outlive_a_kill_in_both_stores(tmp_path: Path, e
             queue = its.get("/queues/%2F/q")
             assert (queue["policy"], queue["operator_policy"]) == ("p", "o")
             assert queue["effective_policy_definition"] == {"max-length": 5, "expires": 900_000}
+            users = {each["name"]: each["user"] for each in its.get("/penstock/bridges")}
+            assert users == {"runs": "guest", "rests": None}
 
 
 def test_answer_about_a_queue_with_control_characters_in_its_name_escapes_them(web: Web) -> None:
