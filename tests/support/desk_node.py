@@ -44,6 +44,22 @@ NAMES = {"t0.example.com": "t0", "t1.example.com": "t1", SLOW_NAME: SLOW}
 """Names of servers, and the virtual hosts whose shards they tell."""
 ALLOWANCE = Allowance(1_000_000_000, 20_000)
 
+TLS_SETTINGS = """\
+[broker]
+listen-tls = ["127.0.0.1:0"]
+
+[users]
+guest = "guest"
+ada = "lovelace"
+
+[tls]
+certificate = "server.pem"
+key = "server-key.pem"
+ca = "ca.pem"
+client-certificates = "optional"
+"""
+"""Settings of a desk with TLS, for the certificates of `localhost`."""
+
 
 def grant(shard: Shard, vhosts: list[str]) -> None:
     """Add virtual hosts, and let every user do everything in them."""
