@@ -17,6 +17,13 @@ from proton import Message
 from proton.utils import BlockingConnection as ProtonConnection
 
 import penstock
+from penstock.cluster.packet_channel import PacketChannel
+from penstock.cluster.parent import Parent
+from penstock.cluster.shard_watch import Patience
+from penstock.cluster.zygote import Zygote
+from penstock.errors import StartError
+from penstock.server.shard import Allowance
+from penstock.settings.config import Settings
 from penstock.sync import Connection, connect
 from tests.support.brokers import PATIENCE, eventually
 from tests.support.told_program import ToldProgram
@@ -270,3 +277,12 @@ def test_catalogue_that_is_damaged_stops_the_start_with_a_sentence(tmp_path: Pat
     with Node(tmp_path) as node:
         refusal = node.await_row(refused=None)["refused"]
         assert refusal.startswith(f"the catalogue '{tmp_path}/cluster/catalogue.sqlite' is empty")
+
+
+async def test_node_with_a_database_is_refused(tmp_path: Path) -> None:
+    channel, theirs = PacketChannel.pair()
+    settings = Settings(store="postgresql://db/penstock")
+    with pytest.raises(StartError, match="shards need a data directory, and the setting 'store' names a database"):
+        Parent(Zygote(0, channel), settings, tmp_path, 2, Allowance(1 << 30, 1_024), Patience())
+    channel.close()
+    theirs.close()

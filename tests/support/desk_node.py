@@ -88,13 +88,8 @@ async def serve_shard(settings: Settings, number: int, channel: socket.socket, k
     tls = served_tls(settings)
     server = None if tls is None else ServedCertificates(shard.driver, shard.event_loop.loop, tls).server
 
-    async def take(sock: socket.socket, record: LoginRecord | None) -> None:
-        if record is None:
-            await shard.take(sock, None if server is None else partial(TlsLayer, server))
-        else:
-            await shard.take_handed(sock, record)
-
-    taker = Taker(channel, key, take, ended.set)
+    take_stranger = None if server is None else partial(shard.take, secure=partial(TlsLayer, server))
+    taker = Taker(channel, key, shard.take_handed, ended.set, take_stranger)
     await ended.wait()
     taker.close()
 

@@ -36,7 +36,7 @@ class Node(ShardListener):
     def order(self, name: str) -> Row:
         data = folder_of(self.folder, name)
         data.mkdir(parents=True, exist_ok=True)
-        return ShardOrder(str(data), "penstock@test", (1 << 30, 1024, 1), str(data / "http.sock")).row()
+        return ShardOrder(name, str(data), "penstock@test", (1 << 30, 1024, 1), str(data / "http.sock")).row()
 
     def changed(self, watch: ShardWatch) -> None:
         sentence = watch.sentence(watch.since)

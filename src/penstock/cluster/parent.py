@@ -30,7 +30,7 @@ from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
 from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
 from penstock.cluster.zygote import Zygote
-from penstock.errors import StoreError
+from penstock.errors import StartError, StoreError
 from penstock.logs.ids import STORE_UNREADABLE
 from penstock.logs.logger import log
 from penstock.server.addresses import parse_address
@@ -92,7 +92,12 @@ class Parent(ShardListener):
     def __init__(
         self, zygote: Zygote, settings: Settings, data: Path, shards: int, machine: Allowance, patience: Patience
     ) -> None:
-        """`zygote` was begun with the same settings. `shards` is the least number of shards. Raises ConfigError."""
+        """`zygote` was begun with the same settings. `shards` is the least number of shards.
+
+        Raises ConfigError, and StartError for settings that name a database.
+        """
+        if settings.store is not None:
+            raise StartError("shards need a data directory, and the setting 'store' names a database")
         self._settings = settings
         self._data = data
         self._least = shards
@@ -112,7 +117,7 @@ class Parent(ShardListener):
         own = replace(settings, vhosts=[], definitions=None, traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
         catalogue = Catalogue(data / FOLDER, self._committed)
         self.office = Shard(self._name, own, None, machine, store=catalogue)
-        self._desk = Shard(self._name, replace(own, store=None), None, machine)
+        self._desk = Shard(self._name, own, None, machine)
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
 
@@ -195,7 +200,7 @@ class Parent(ShardListener):
         self._shares.begin(name)
         share = self._shares.share()
         order = ShardOrder(
-            str(data), self._name, tuple(share), str(data / "http.sock"), True, self._doors[name].key.hex()
+            name, str(data), self._name, tuple(share), str(data / "http.sock"), True, self._doors[name].key.hex()
         )
         return order.row()
 

@@ -32,6 +32,7 @@ SHARDS: Final = "shards"
 class ShardOrder:
     """Order of one process of a shard."""
 
+    name: str
     data: str
     """Data directory."""
     node: str

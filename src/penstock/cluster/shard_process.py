@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from penstock.cluster.access_pull import AccessPull
@@ -33,7 +34,7 @@ from penstock.server.shard import Allowance, Shard
 from penstock.server.start_report import log_start
 from penstock.server.turn_loop import new_loop
 from penstock.settings.config import Settings
-from penstock.settings.start import NO_HTTP
+from penstock.settings.start import NO_HTTP, NO_LOG
 
 BEFORE_READY: Final = 1
 """Status of a process that could not serve, or has lost its store."""
@@ -98,9 +99,7 @@ class ShardProcess:
     async def _serve(self) -> None:
         """Start, serve and stop. Raises StartError, ConfigError, and StoreError also for a store that is lost."""
         order = self._order
-        settings = replace(self._settings, data=order.data, listen=[], http=NO_HTTP, login_threads=LOGIN_THREADS)
-        if order.copies:
-            settings = replace(settings, vhosts=[])
+        settings = settings_of(self._settings, order)
         shard = Shard(order.node, settings, order.data, Allowance(*order.share))
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
@@ -192,6 +191,20 @@ class ShardProcess:
             self._channel.send(message)
         except ChannelEnded:
             self._stopping.set()
+
+
+def settings_of(settings: Settings, order: ShardOrder) -> Settings:
+    """Return the settings of a shard: its own directories, no address, and no virtual host but those of its node."""
+    return replace(
+        settings, data=order.data, store=None, listen=[], listen_tls=[], http=NO_HTTP, http_tls=None,
+        metrics_listen=None, login_threads=LOGIN_THREADS, vhosts=[] if order.copies else settings.vhosts,
+        flow_log=_within(settings.flow_log, order.name), audit_log=_within(settings.audit_log, order.name),
+    )  # fmt: skip
+
+
+def _within(folder: str | None, name: str) -> str | None:
+    """Return the folder of a shard's log in a folder that settings name."""
+    return folder if folder is None or folder == NO_LOG else str(Path(folder) / name)
 
 
 async def _take(shard: Shard, sock: socket.socket, record: LoginRecord | None) -> None:

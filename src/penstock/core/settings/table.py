@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -110,6 +111,10 @@ class ParameterTable:
         ]
         keys.sort()
         return [self._parameters[kind, host, name] for host, kind, name in keys]
+
+    def every(self) -> Collection[Parameter]:
+        """Return all parameters in no order, global ones included."""
+        return self._parameters.values()
 
     def global_ones(self) -> list[Parameter]:
         """Return the global parameters, by name."""
