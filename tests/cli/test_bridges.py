@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pika
 import pytest
@@ -115,6 +116,30 @@ def test_full_target_holds_the_bridge_until_a_signal_ends_it(brokers: tuple[Brok
     assert said.startswith("10 messages carried")
     assert [number for number, _, _ in taken(new, name)] == list(range(10))
     assert sorted(number for number, _, _ in taken(old, name)) == list(range(10, 100))
+
+
+def test_bridge_without_an_end_goes_on_when_its_target_is_back(
+    brokers: tuple[BrokerProcess, BrokerProcess], tmp_path: Path
+) -> None:
+    old, data = brokers[0], ("--data", str(tmp_path / "data"))
+    name = some_name("back")
+    filled(old, name, 10)
+    with serving(tmp_path, *data) as new:
+        address = new.addresses[0].removeprefix("amqp://")
+        with pika.BlockingConnection(pika.URLParameters(new.url)) as connection:
+            connection.channel().queue_declare(name, durable=True)
+        process = running(url_of(old, f"?queue={name}"), url_of(new))
+        eventually(lambda: depth(new, name) == 10, "the first messages are carried")
+        new.kill()
+    filled(old, name, 10, delivery_mode=2)
+    with serving(tmp_path, *data, listen=(address,)) as again:
+        eventually(lambda: depth(again, name) >= 10, "the others are carried")
+        eventually(lambda: depth(old, name) == 0, "none is left")
+        process.send_signal(signal.SIGINT)
+        said, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, errors
+    assert said.startswith("20 messages carried")
+    assert PASSWORD not in said + errors
 
 
 def test_bridge_with_a_count_waits_while_the_target_is_full(brokers: tuple[BrokerProcess, BrokerProcess]) -> None:

@@ -83,7 +83,7 @@ Change = Callable[[Delivery, Forwarded], bool]
 """Function that changes a message before it is sent; it returns False for a message that it has settled itself."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Terms:
     """Conditions of a carrier: what it carries, how, and when it ends."""
 
