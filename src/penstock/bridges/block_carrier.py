@@ -67,6 +67,8 @@ KNOWN_S: Final = 3_600.0
 """Seconds for which marks are safe: a target that has none after less has lost its messages with them."""
 ASK_S: Final = 2.0
 """Seconds between two questions why the target holds."""
+REASONS: Final = 10
+"""Different reasons of refusals that are kept."""
 NAME_CHARACTERS: Final = 80
 """Characters of a bridge's name in the names of its cursor and its query; a longer one is cut, with a digest."""
 COLUMNS: Final = ("sequence", "content")
@@ -481,8 +483,9 @@ class BlockCarrier:
                 asked.cancel()
 
     async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+        with suppress(TimeoutError):  # In Python 3.11 asyncio.wait_for may swallow a cancellation.
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
 
     async def _returned(self, old: Connection, new: Connection, error: ClientError) -> None:
         """Wait until both connections are there. Raises the error if one is closed for good."""
@@ -517,7 +520,7 @@ class BlockCarrier:
 
     def _refuse(self, error: ClientError) -> None:
         state, text = self.state, str(error)
-        if text not in state.reasons and len(state.reasons) < 10:
+        if text not in state.reasons and len(state.reasons) < REASONS:
             state.reasons.append(text)
         state.change(REFUSED, text, self._now())
 

@@ -346,8 +346,9 @@ class Carrier:
         """Wait a moment for what is missing: outcomes, room, or a message. Return how many messages went on."""
         look_s = self._terms.look_s
         if left == 0 and not relay.under_way:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), look_s)
+            with suppress(TimeoutError):  # In Python 3.11 asyncio.wait_for may swallow a cancellation.
+                async with asyncio.timeout(look_s):
+                    await self._stopping.wait()
         elif left == 0:
             with suppress(ConfirmTimeout):
                 await new.run(relay.finishing(look_s))
