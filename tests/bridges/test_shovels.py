@@ -137,6 +137,14 @@ async def test_shovel_ends_after_a_number_of_messages(
     assert await emptied(there.url, "b") == [0, 1, 2]
 
 
+async def test_shovel_ends_after_a_duration(here: BridgeHouse, there: BridgeHouse) -> None:
+    await filled(here.url, "a", 2)
+    spec = shovel(here, there, src_queue="a", dest_queue="b", src_delete_after_duration=1)
+    async with here.running(spec) as bridge:
+        await seen(lambda: bridge.last["state"] == "ended")
+        assert bridge.last["carried"] == 2
+
+
 async def test_shovel_of_the_length_of_an_empty_queue_ends_at_once(here: BridgeHouse, there: BridgeHouse) -> None:
     spec = shovel(here, there, src_queue="a", dest_queue="b", src_delete_after="queue-length")
     async with here.running(spec) as bridge:

@@ -91,8 +91,6 @@ class Terms:
     """Number of messages after which it ends; None for no end."""
     selector: str = ""
     """Selector that messages must match; empty for all."""
-    seconds: float | None = None
-    """Seconds after which it ends; None for no end."""
     until_empty: bool = False
     """True to end when the source has no message for `EMPTY_S`."""
     with_hops: bool = False
@@ -115,6 +113,8 @@ class Terms:
     consumer_name: str = ""
     begins_paused: bool = False
     """True if the receiver takes nothing before it is resumed."""
+    seconds: float | None = None
+    """Seconds after which it ends; None for no end."""
     look_s: float = LOOK_S
 
 
