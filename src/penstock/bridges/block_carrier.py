@@ -81,7 +81,7 @@ _NOT_FOUND: Final = 404
 
 
 class Known:
-    """What the attempts of one bridge in a process know of its target. Each attempt has a carrier of its own."""
+    """Knowledge of one bridge about its target, for its attempts in a process: each has a carrier of its own."""
 
     def __init__(self) -> None:
         self.at = 0.0

@@ -54,7 +54,7 @@ def run(
     from penstock.bridges.carrier import Terms
     from penstock.bridges.foreground import carry
 
-    terms = Terms(count, selector, until_empty, forward_headers)
+    terms = Terms(count=count, selector=selector, until_empty=until_empty, with_hops=forward_headers)
     carrier = _carrier(source, target, terms, exactly_once, name)
     ended, interrupted = "", False
     progress = Progress(False)
