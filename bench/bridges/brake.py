@@ -47,8 +47,8 @@ TOLERANCE = 0.2
 SPAN_S = 10
 SHARE = 0.95
 """Least part of its rate that a neighbour keeps beside a bridge that is held."""
-SLICE_S = 4
-SLICES = 5
+SLICE_S = 3
+SLICES = 10
 
 
 @dataclass

@@ -13,7 +13,7 @@ from penstock.access import access_table
 from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import file_password, rabbitmq_hash
 from penstock.access.permission import Permission, TopicPermission
-from penstock.access.user import FILE, User
+from penstock.access.user import FILE, STORE, PermissionRecord, TopicPermissionRecord, User
 from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
 
 ALL = Permission(".*", ".*", ".*")
@@ -295,3 +295,60 @@ class Changes(RuleBasedStateMachine):
 
 TestChanges = Changes.TestCase
 TestChanges.settings = settings(max_examples=40, stateful_step_count=20)
+
+
+class Copies(Changes):
+    """The same, with changes that another table has decided."""
+
+    @rule(name=NAMES, tags=st.lists(st.sampled_from(["administrator", "management"])))
+    def copy(self, name: str, tags: list[str]) -> None:
+        self.table.copy_user(User(name, HASH, tags))
+        assert self.table.find_stored(name) is not None
+
+    @rule(name=NAMES, vhost=VHOSTS)
+    def copy_permissions(self, name: str, vhost: str) -> None:
+        self.table.copy_permission(PermissionRecord(name, vhost, ALL))
+        self.table.copy_permission(TopicPermissionRecord(name, vhost, "amq.topic", TopicPermission("a", "b")))
+        user = self.table.find_stored(name)
+        if user is not None and user.source == STORE:
+            assert user.permissions[vhost] is ALL
+            assert "amq.topic" in user.topic_permissions[vhost]
+
+    @rule(name=NAMES, vhost=VHOSTS)
+    def drop(self, name: str, vhost: str) -> None:
+        self.table.drop_permission(name, vhost)
+        self.table.drop_topic_permission(name, vhost, "amq.topic")
+        user = self.table.find_stored(name)
+        assert user is None or (vhost not in user.permissions and vhost not in user.topic_permissions)
+
+    @rule(name=NAMES)
+    def drop_whole(self, name: str) -> None:
+        self.table.drop_user(name)
+        assert self.table.find_stored(name) is None
+
+
+TestCopies = Copies.TestCase
+TestCopies.settings = settings(max_examples=40, stateful_step_count=20)
+
+
+def test_copied_user_keeps_its_permissions_and_counts_as_a_change(table: AccessTable) -> None:
+    table.set_permission("anna", "/", ALL)
+    epoch = table.epoch.count
+    table.copy_user(User("anna", None, ["management"]))
+    assert table.user("anna").tags == ["management"]
+    assert table.may_enter("anna", "/")
+    assert table.epoch.count > epoch
+
+
+def test_copied_user_replaces_guest_that_was_never_changed() -> None:
+    table = AccessTable({"/": 1})
+    table.copy_user(User("anna", None, []))
+    assert table.names() == ["anna"]
+
+
+def test_copied_limits_of_a_vhost_are_replaced_and_removed() -> None:
+    table = AccessTable({})
+    table.copy_vhost_limits("/elsewhere", {"max-queues": 5})
+    assert table.vhost_limit("/elsewhere", "max-queues") == 5
+    table.copy_vhost_limits("/elsewhere", {})
+    assert table.vhost_limits == {}

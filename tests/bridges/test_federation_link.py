@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.bridges.federation_link import STOCK, FederationLink, OwnUpstream, link_of
+from penstock.bridges.federation_link import CHECK_S, STOCK, FederationLink, OwnUpstream, link_of
 from penstock.bridges.link_terms import terms_of
 from penstock.bridges.state import HELD, State
 from penstock.client.options import Options
@@ -155,6 +155,21 @@ async def test_bindings_that_come_and_go_are_repeated_upstream(broker: BrokerPro
                 if key not in keys:
                     await new.unbind(queue, name, key)
             await eventually(lambda keys=keys: is_bound(old, name, keys))  # type: ignore[misc]
+
+
+async def test_bindings_of_an_upstream_that_is_declared_again_come_back(broker: BrokerProcess) -> None:
+    name = some_name("x")
+    async with in_vhost(broker, "a") as old, in_vhost(broker, "b") as new, exchange(new, name, "k"):
+        link = await link_between(broker, "a", "b", "exchange", name)
+        async with running(link):
+            await eventually(lambda: is_bound(old, name, ["k"]))
+            await old.delete_exchange(name)
+            await old.declare_exchange(name, "topic")
+            assert await bound(old, name) == []
+            link.sides.check_s = 0.0
+            link.look_again()
+            await eventually(lambda: is_bound(old, name, ["k"]))
+            link.sides.check_s = CHECK_S
 
 
 async def test_messages_collect_upstream_while_the_link_is_away(broker: BrokerProcess) -> None:

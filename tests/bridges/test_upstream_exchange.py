@@ -132,3 +132,18 @@ async def test_queue_with_other_arguments_at_the_upstream_is_told(broker: Broker
     async with upstream(broker, terms_for(name, message_ttl=5)) as (_, link):
         with pytest.raises(ChannelClosed, match="message-ttl"):
             await link.begin(KEYS)
+
+
+async def test_check_restores_bindings_of_an_exchange_that_was_declared_again(broker: BrokerProcess) -> None:
+    name = some_name("x")
+    async with upstream(broker, terms_for(name)) as (connection, link):
+        await link.begin(KEYS)
+        await link.check()
+        assert len(await bindings(connection, name)) == link.bound == 2
+        await connection.delete_exchange(name)
+        with pytest.raises(ChannelClosed, match=f"no exchange '{name}'"):
+            await link.check()
+        await connection.declare_exchange(name, "topic")
+        assert await bindings(connection, name) == []
+        await link.check()
+        assert [key for key, _ in await bindings(connection, name)] == ["a", "b.#"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cluster.adoption import prepare
 from penstock.server.freed_memory import SMAPS
 from tests.support.brokers import GRACE, eventually, penstock_command, serving, settings_file
 from tests.support.commands import refused
@@ -104,6 +105,24 @@ def test_settings_file_of_wrong_shape_or_beyond_a_frame_is_refused(tmp_path: Pat
     file = tmp_path / "penstock.toml"
     file.write_text(text)
     assert f"'{file}'" in refused("serve", "--listen", "127.0.0.1:0", "--config", str(file))
+
+
+def test_data_directory_of_several_shards_is_refused_to_one_broker(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    prepare(tmp_path, 2, ["/"])
+    done = penstock_command("serve", "--data", str(tmp_path), "--listen", "127.0.0.1:0", "--http", "off")
+    assert done.returncode == 1
+    assert f"data directory '{tmp_path}' has 2 shards (1, 2), and one broker would serve" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "messages.sqlite").exists()
+
+
+def test_data_directory_of_one_shard_is_served_by_one_broker(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    prepare(tmp_path, 1, ["/"])
+    with serving(tmp_path, "--data", str(tmp_path)) as broker:
+        assert (tmp_path / "messages.sqlite").exists()
+        assert broker.alive()
 
 
 def test_missing_settings_file_is_named(tmp_path: Path) -> None:

@@ -25,34 +25,13 @@ from penstock.wire.amqp10.frames import AMQP_HEADER
 from tests.support.amqp10_dialogue import login, performative
 from tests.support.brokers import PATIENCE, eventually, settings_file
 from tests.support.desk_node import ALLOWANCE, SLOW, DeskNode, desk_node
+from tests.support.logins_ahead import ANSWERS, ahead
 from tests.support.raw_client import GREETING, HEARTBEAT, METHOD, GoneError, Peer, method_frame, raw_frame
 from tests.support.tokens import pem, rsa_key, token
 
 START_OK = commands.Connection.StartOk({"product": "bare socket"}, "PLAIN", "\0guest\0guest", "en_US")
 TUNE_OK = commands.Connection.TuneOk(2047, 131072, 0)
 LOGIN = GREETING + method_frame(0, START_OK)
-
-
-def ahead(vhost: str = "/", password: str = "guest") -> bytes:
-    """Return all that a client of AMQP 0-9-1 may say without an answer: it publishes a message and closes."""
-    queue = "ahead"
-    start_ok = commands.Connection.StartOk({"product": "bare socket"}, "PLAIN", f"\0guest\0{password}", "en_US")
-    methods = [
-        (0, start_ok),
-        (0, TUNE_OK),
-        (0, commands.Connection.Open(vhost)),
-        (1, commands.Channel.Open()),
-        (1, commands.Queue.Declare(queue=queue)),
-        (1, commands.Queue.Purge(queue=queue)),
-        (0, commands.Connection.Close(200, "", 0, 0)),
-    ]
-    return GREETING + b"".join(method_frame(channel, method) for channel, method in methods)
-
-
-ANSWERS = [
-    commands.Connection.Start, commands.Connection.Tune, commands.Connection.OpenOk, commands.Channel.OpenOk,
-    commands.Queue.DeclareOk, commands.Queue.PurgeOk, commands.Connection.CloseOk,
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

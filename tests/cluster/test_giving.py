@@ -16,10 +16,10 @@ from penstock.server.login_record import LoginRecord
 from penstock.server.shard import Shard
 from penstock.server.turn_loop import new_loop
 from penstock.settings.config import Settings
-from tests.cluster.test_desk import ahead
 from tests.support.brokers import PATIENCE
 from tests.support.desk_node import ALLOWANCE, begin
 from tests.support.finished_logins import LoggedInPeer
+from tests.support.logins_ahead import ahead
 
 Give = Callable[[str, LoginRecord, socket.socket], Awaitable[str]]
 

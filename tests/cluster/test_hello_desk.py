@@ -21,11 +21,10 @@ from penstock.server.shard import Shard
 from penstock.server.turn_loop import new_loop
 from penstock.server.turn_selector import HAS_EPOLL
 from penstock.settings.config import Settings
-from tests.cluster.test_desk import ANSWERS, ahead
-from tests.cluster.test_relay import SETTINGS
 from tests.support.brokers import PATIENCE, eventually, settings_file
 from tests.support.certificates import Authority, hello, localhost
-from tests.support.desk_node import ALLOWANCE, SLOW_NAME, DeskNode, begin, desk_node
+from tests.support.desk_node import ALLOWANCE, SLOW_NAME, TLS_SETTINGS, DeskNode, begin, desk_node
+from tests.support.logins_ahead import ANSWERS, ahead
 from tests.support.raw_client import Peer
 
 pytestmark = pytest.mark.skipif(not HAS_EPOLL, reason="needs epoll")
@@ -41,7 +40,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def node(authority: Authority) -> Iterator[DeskNode]:
-    settings = SETTINGS.replace("[users]", f"{HANDSHAKE_S}[users]")
+    settings = TLS_SETTINGS.replace("[users]", f"{HANDSHAKE_S}[users]")
     with desk_node(authority.folder, *settings_file(authority.folder, settings)) as node:
         yield node
 
@@ -68,8 +67,8 @@ def test_client_is_served_by_the_shard_of_its_server_name(node: DeskNode, author
         peer.open(vhost=vhost).channel()
         peer.declare("mine")
         assert peer.is_well()
-        state = node.state()
-        assert (state["connections"], state["relays"]) == (0, 0)
+        node.await_forgotten()
+        assert node.state()["relays"] == 0
 
 
 def test_client_of_another_shards_virtual_host_is_refused(node: DeskNode, authority: Authority) -> None:
@@ -110,7 +109,7 @@ def test_hello_may_come_in_pieces(node: DeskNode, authority: Authority, pieces: 
         peer.socket.sendall(outgoing.read())
         tls.write(ahead("t1"))
         peer.socket.sendall(outgoing.read())
-        assert node.state()["connections"] == 0
+        node.await_forgotten()
         while len(peer.data) < 600:
             try:
                 peer.data += tls.read(1 << 16)
@@ -196,7 +195,7 @@ def test_shard_that_is_killed_before_the_handshake_is_followed(tmp_path: Path) -
     authority = localhost(tmp_path)
     authority.issue("server", "t0.example.com")
     with (
-        desk_node(tmp_path, *settings_file(tmp_path, SETTINGS), "--shards", "1", "--processes", "2") as node,
+        desk_node(tmp_path, *settings_file(tmp_path, TLS_SETTINGS), "--shards", "1", "--processes", "2") as node,
         ExitStack() as stack,
     ):
         os.kill(node.pids[0], signal.SIGSTOP)

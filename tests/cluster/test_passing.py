@@ -46,12 +46,13 @@ class Shard:
         self.ended = asyncio.Event()
         self.taken: list[LoginRecord] = []
 
-    async def take(self, sock: socket.socket, record: LoginRecord | None) -> None:
-        if record is None:
-            sock.send(b"stranger")
-        else:
-            self.taken.append(record)
-            sock.send(record.user.encode() + record.rest)
+    async def take(self, sock: socket.socket, record: LoginRecord) -> None:
+        self.taken.append(record)
+        sock.send(record.user.encode() + record.rest)
+        sock.close()
+
+    async def take_stranger(self, sock: socket.socket) -> None:
+        sock.send(b"stranger")
         sock.close()
 
 
@@ -118,12 +119,18 @@ def test_client_is_served_by_the_other_end_after_its_answer() -> None:
     play(scene)
 
 
-def test_client_without_a_record_is_passed_on_as_a_stranger() -> None:
+@pytest.mark.parametrize("taken", [False, True])
+def test_client_without_a_record_is_passed_on_as_a_stranger(taken: bool) -> None:
     async def scene(both: Scene) -> None:
-        both.listen()
+        take = both.shard.take_stranger if taken else None
+        both.stack.callback(Taker(both.theirs, both.key, both.shard.take, both.shard.ended.set, take).close)
         client, sock = both.pair()
-        await both.passer.pass_on(None, sock)
-        assert await answer(client) == b"stranger"
+        if taken:
+            await both.passer.pass_on(None, sock)
+            assert await answer(client) == b"stranger"
+            return
+        with pytest.raises(ClientRefused, match="the shard takes no client that has not logged in"):
+            await both.passer.pass_on(None, sock)
 
     play(scene)
 
@@ -385,7 +392,7 @@ def test_closed_socket_is_refused_and_others_are_passed_on() -> None:
 
 @pytest.mark.parametrize("error", [OSError("gone"), RecordError("of another protocol"), ValueError("a bug")])
 def test_client_that_cannot_be_served_is_disconnected(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    async def fail(sock: socket.socket, record: LoginRecord | None) -> None:
+    async def fail(sock: socket.socket, record: LoginRecord) -> None:
         raise error
 
     async def scene(both: Scene) -> None:

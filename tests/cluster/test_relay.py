@@ -17,26 +17,12 @@ import pytest
 from pamqp import commands
 
 from penstock.sync import connect
-from tests.cluster.test_desk import ANSWERS, ahead
-from tests.support.brokers import eventually, settings_file
+from tests.support.brokers import PATIENCE, eventually, settings_file
 from tests.support.certificates import Authority, localhost
-from tests.support.desk_node import DeskNode, desk_node
-from tests.support.raw_client import Peer, publish_frames
-
-SETTINGS = """\
-[broker]
-listen-tls = ["127.0.0.1:0"]
-
-[users]
-guest = "guest"
-ada = "lovelace"
-
-[tls]
-certificate = "server.pem"
-key = "server-key.pem"
-ca = "ca.pem"
-client-certificates = "optional"
-"""
+from tests.support.desk_node import TLS_SETTINGS, DeskNode, desk_node
+from tests.support.logins_ahead import ANSWERS, ahead
+from tests.support.raw_client import Peer, method_frame, publish_frames
+from tests.support.tls_records import DATA, RecordMaker
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +32,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def node(authority: Authority) -> Iterator[DeskNode]:
-    with desk_node(authority.folder, *settings_file(authority.folder, SETTINGS)) as node:
+    with desk_node(authority.folder, *settings_file(authority.folder, TLS_SETTINGS)) as node:
         yield node
 
 
@@ -191,9 +177,30 @@ def test_end_of_a_client_without_a_close_reaches_the_shard(node: DeskNode, peer:
         eventually(is_gone, "the exclusive queue of a client that is gone")
 
 
+def test_client_behind_a_flood_of_key_updates_is_answered(node: DeskNode, authority: Authority, tmp_path: Path) -> None:
+    close = method_frame(0, commands.Connection.Close(200, "", 0, 0))
+    purged, closed = b"\x00\x32\x00\x1f", b"\x00\x0a\x00\x33"
+    with socket.create_connection(("127.0.0.1", node.tls_port), PATIENCE) as sock:
+        maker = RecordMaker(authority.trusting(), tmp_path)
+        maker.shake_hands(sock)
+        heard = b""
+
+        def hear(wanted: bytes) -> None:
+            nonlocal heard
+            while wanted not in heard:
+                part = maker.decrypted(sock)
+                assert part, heard
+                heard += part
+
+        sock.sendall(maker.record(DATA, ahead("t1").removesuffix(close)))
+        hear(purged)
+        sock.sendall(b"".join([maker.key_update() for _ in range(2_000)]) + maker.record(DATA, close))
+        hear(closed)
+
+
 def test_end_of_a_shard_reaches_its_clients(tmp_path: Path) -> None:
     authority = localhost(tmp_path)
-    with desk_node(tmp_path, *settings_file(tmp_path, SETTINGS)) as node:
+    with desk_node(tmp_path, *settings_file(tmp_path, TLS_SETTINGS)) as node:
         with closing(SecurePeer(node, authority)) as first, closing(SecurePeer(node, authority)) as second:
             first.open(vhost="t1").channel()
             second.open(vhost="t0").channel()

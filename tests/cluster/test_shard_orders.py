@@ -8,7 +8,7 @@ from penstock.cluster.shard_orders import ShardOrder, folder_of
 
 
 def test_order_passes_a_packet_unchanged() -> None:
-    order = ShardOrder("/data/shards/west", "penstock@host", 1 << 30, 1024, "/run/west.sock")
+    order = ShardOrder("west", "/data/shards/west", "penstock@host", (1 << 30, 1024, 2), "/run/west.sock")
     assert ShardOrder.of(order.row()) == order
 
 

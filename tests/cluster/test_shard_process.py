@@ -10,7 +10,7 @@ import pytest
 
 from penstock.cluster.packet_channel import PacketChannel, Row
 from penstock.cluster.shard_orders import ShardOrder
-from penstock.cluster.shard_process import ShardProcess
+from penstock.cluster.shard_process import ShardProcess, settings_of
 from penstock.settings.config import Settings
 from tests.support.unix_http import asked
 
@@ -33,7 +33,7 @@ class Node:
 
 
 def order_in(folder: Path) -> ShardOrder:
-    return ShardOrder(str(folder), "penstock@node", 1 << 30, 1024, str(folder / "http.sock"))
+    return ShardOrder("west", str(folder), "penstock@node", (1 << 30, 1024, 1), str(folder / "http.sock"))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_shard_reports_that_it_serves_answers_and_stops_when_asked(tmp_pat
     running = asyncio.ensure_future(ShardProcess(Settings(), order_in(tmp_path), node.theirs).run())
     assert await node.next_message() == {"serves": True}
     node.channel.send({"ping": True})
-    assert await node.next_message() == {"pong": True}
+    assert await node.next_message() == {"pong": True, "has": -1}
     overview = await asyncio.to_thread(asked, tmp_path / "http.sock", "GET", "/overview")
     assert overview["node"] == "penstock@node"
     node.channel.send({"stop": True})
@@ -69,3 +69,21 @@ async def test_shard_that_cannot_start_reports_why(tmp_path: Path, node: Node) -
     message = await node.next_message()
     assert status == 1
     assert message["fails"].startswith(f"cannot use data directory '{tmp_path / 'file'}'")
+
+
+def test_settings_of_a_shard_name_no_address_and_directories_of_its_own() -> None:
+    given = Settings(listen=["127.0.0.1:1"], listen_tls=["127.0.0.1:2"], http="127.0.0.1:3", http_tls="127.0.0.1:4",
+                     metrics_listen="127.0.0.1:5", store="postgresql://db/x", flow_log="/logs/flow", audit_log="off",
+                     vhosts=["/", "west"])  # fmt: skip
+    order = ShardOrder("west", "/data/west", "node", (1, 1, 1), "/data/west/http.sock", copies=True)
+    found = settings_of(given, order)
+    assert (found.listen, found.listen_tls, found.http, found.http_tls, found.metrics_listen) == (
+        [],
+        [],
+        "off",
+        None,
+        None,
+    )
+    assert (found.data, found.store, found.flow_log, found.audit_log) == ("/data/west", None, "/logs/flow/west", "off")
+    assert found.vhosts == []
+    assert settings_of(Settings(), order).flow_log is None

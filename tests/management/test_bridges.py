@@ -180,6 +180,15 @@ def test_report_is_forgotten_when_its_bridge_changes_and_stays_otherwise(house: 
     assert not house.bridges.restart("shovel", "/", "none")
 
 
+def test_change_of_one_parameter_reads_no_other_bridge_again(house: House) -> None:
+    house.put("s")
+    shovel = house.bridges.get("shovel:/:s")
+    house.put("another")
+    assert house.bridges.get("shovel:/:s") is shovel
+    house.bridges.restart("shovel", "/", "s")
+    assert house.bridges.get("shovel:/:s") is not shovel
+
+
 def test_bridges_are_away_while_the_worker_is(house: House) -> None:
     house.put("s")
     house.put("waits", "")

@@ -43,6 +43,7 @@ from penstock.persistence.metadata_records import (
     VHOST,
     as_json,
     key_of,
+    names_of,
     pack,
     table_as_json,
     unpack,
@@ -506,3 +507,13 @@ def test_long_names_have_different_keys() -> None:
 def test_ordinary_names_stay_as_they_are() -> None:
     assert key_of("prod", "orders.größe 1", "x") == "prod/orders.größe 1/x"
     assert key_of("/", "50%") == "%2F/50%25"
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=3))
+def test_names_of_a_key_are_those_of_which_it_was_made(names: list[str]) -> None:
+    key = key_of(*names)
+    if "%#" in key:
+        with pytest.raises(StoreError, match="was cut"):
+            names_of(key)
+    else:
+        assert names_of(key) == names

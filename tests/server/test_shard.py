@@ -183,3 +183,17 @@ def test_limits_of_a_shard_are_parts_of_its_allowance(memory: int, files: int) -
     assert gate.thresholds.capacity.bytes + gate.reserve == pytest.approx(0.4 * memory)
     assert (limits.start.handshakes_max, limits.start.handshakes_address_max) == (files // 2, files // 4)
     assert shard.driver.name == "penstock@here"
+
+
+async def test_share_of_the_memory_changes_while_a_shard_runs(shard: Shard) -> None:
+    gates = shard.driver.broker.gates
+
+    def capacity() -> int:
+        assert gates.memory is not None
+        return int(gates.memory.thresholds.capacity.bytes + gates.memory.reserve)
+
+    before = capacity()
+    shard.allow(Allowance(ALLOWANCE.memory_bytes // 4, ALLOWANCE.open_files, 4))
+    assert capacity() == before // 4
+    shard.allow(ALLOWANCE)
+    assert capacity() == before

@@ -44,6 +44,22 @@ NAMES = {"t0.example.com": "t0", "t1.example.com": "t1", SLOW_NAME: SLOW}
 """Names of servers, and the virtual hosts whose shards they tell."""
 ALLOWANCE = Allowance(1_000_000_000, 20_000)
 
+TLS_SETTINGS = """\
+[broker]
+listen-tls = ["127.0.0.1:0"]
+
+[users]
+guest = "guest"
+ada = "lovelace"
+
+[tls]
+certificate = "server.pem"
+key = "server-key.pem"
+ca = "ca.pem"
+client-certificates = "optional"
+"""
+"""Settings of a desk with TLS, for the certificates of `localhost`."""
+
 
 def grant(shard: Shard, vhosts: list[str]) -> None:
     """Add virtual hosts, and let every user do everything in them."""
@@ -72,13 +88,8 @@ async def serve_shard(settings: Settings, number: int, channel: socket.socket, k
     tls = served_tls(settings)
     server = None if tls is None else ServedCertificates(shard.driver, shard.event_loop.loop, tls).server
 
-    async def take(sock: socket.socket, record: LoginRecord | None) -> None:
-        if record is None:
-            await shard.take(sock, None if server is None else partial(TlsLayer, server))
-        else:
-            await shard.take_handed(sock, record)
-
-    taker = Taker(channel, key, take, ended.set)
+    take_stranger = None if server is None else partial(shard.take, secure=partial(TlsLayer, server))
+    taker = Taker(channel, key, shard.take_handed, ended.set, take_stranger)
     await ended.wait()
     taker.close()
 

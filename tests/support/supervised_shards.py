@@ -36,14 +36,16 @@ class Node(ShardListener):
     def order(self, name: str) -> Row:
         data = folder_of(self.folder, name)
         data.mkdir(parents=True, exist_ok=True)
-        return ShardOrder(str(data), "penstock@test", 1 << 30, 1024, str(data / "http.sock")).row()
+        return ShardOrder(name, str(data), "penstock@test", (1 << 30, 1024, 1), str(data / "http.sock")).row()
 
     def changed(self, watch: ShardWatch) -> None:
         sentence = watch.sentence(watch.since)
         say({"name": watch.name, "state": watch.state, "pid": watch.pid, "sentence": sentence, "at": time.monotonic()})
 
     def received(self, name: str, packet: Packet) -> None:
-        say({"name": name, "message": packet.message})
+        super().received(name, packet)
+        if "pong" not in packet.message:
+            say({"name": name, "message": packet.message})
 
 
 async def run(zygote: Zygote, folder: Path, patience: Patience) -> None:

@@ -74,6 +74,10 @@ class AccessTable:
         """Return a user; None if it does not exist."""
         return self._file.get(name) or self._stored.get(name)
 
+    def find_stored(self, name: str) -> User | None:
+        """Return a user of the store, also one that a user of the settings file hides; None if it does not exist."""
+        return self._stored.get(name)
+
     def user(self, name: str) -> User:
         """Return a user. Raises NotFound."""
         user = self.find(name)
@@ -194,11 +198,7 @@ class AccessTable:
         self._count(user, -1)
         del self._stored[name]
         self._changed()
-        self.recorder.forget(user)
-        for vhost, permission in user.permissions.items():
-            self.recorder.forget(PermissionRecord(name, vhost, permission))
-        for vhost in user.topic_permissions:
-            self._forget_topics(user, vhost)
+        self._forget_all(user)
 
     def set_file_users(self, users: Iterable[User] | None) -> None:
         """Replace the users of the settings file: at the start, and at a reload; None: the file names none."""
@@ -229,6 +229,65 @@ class AccessTable:
             topics[record.exchange] = record.permission
         self._count(user, 1)
         self.epoch.count += 1
+
+    # Copies: another table has decided, so nothing is checked
+
+    def copy_user(self, user: User) -> None:
+        """Add a user, or replace the user of that name, whose permissions stay."""
+        former = self._stored.get(user.name)
+        if former is not None:
+            self._count(former, -1)
+            user.permissions, user.topic_permissions = former.permissions, former.topic_permissions
+        self._stored[user.name] = user
+        self._count(user, 1)
+        self._set_default()
+        self.epoch.count += 1
+        self.recorder.change(user)
+
+    def copy_permission(self, record: PermissionRecord | TopicPermissionRecord) -> None:
+        """Set a permission of a user; that of an unknown user, and of guest as the default, is left out."""
+        user = self._stored.get(record.user)
+        if user is not None and user.source == STORE:
+            self.restore_permission(record)
+            self.recorder.change(record)
+
+    def copy_vhost_limits(self, vhost: str, limits: dict[str, int]) -> None:
+        """Replace the limits of a virtual host, which may be one of another table; none: remove them."""
+        self.epoch.count += 1
+        if limits:
+            self.vhost_limits[vhost] = limits
+            self.recorder.change(VhostLimits(vhost, limits))
+        elif self.vhost_limits.pop(vhost, None) is not None:
+            self.recorder.forget(VhostLimits(vhost, {}))
+
+    def drop_user(self, name: str) -> None:
+        """Remove a user of the store with its permissions; an unknown name is ignored."""
+        user = self._stored.pop(name, None)
+        if user is not None:  # Guest does not come back, even if no user is left: as after `delete_user`.
+            self._count(user, -1)
+            self.epoch.count += 1
+            self._forget_all(user)
+
+    def drop_permission(self, name: str, vhost: str) -> None:
+        """Remove a permission; a missing one is ignored."""
+        user = self._stored.get(name)
+        if user is not None and vhost in user.permissions:
+            self._count(user, -1)
+            self.recorder.forget(PermissionRecord(name, vhost, user.permissions.pop(vhost)))
+            self._count(user, 1)
+            self.epoch.count += 1
+
+    def drop_topic_permission(self, name: str, vhost: str, exchange: str) -> None:
+        """Remove a topic permission; a missing one is ignored."""
+        user = self._stored.get(name)
+        topics = {} if user is None else user.topic_permissions.get(vhost, {})
+        if user is not None and exchange in topics:
+            self._count(user, -1)
+            self.recorder.forget(TopicPermissionRecord(name, vhost, exchange, topics.pop(exchange)))
+            if not topics:
+                del user.topic_permissions[vhost]
+            self._count(user, 1)
+            self.epoch.count += 1
 
     # Permissions
 
@@ -340,6 +399,14 @@ class AccessTable:
         self.epoch.count += 1
 
     # Checks
+
+    def _forget_all(self, user: User) -> None:
+        """Record the deletion of a user with its permissions."""
+        self.recorder.forget(user)
+        for vhost, permission in user.permissions.items():
+            self.recorder.forget(PermissionRecord(user.name, vhost, permission))
+        for vhost in user.topic_permissions:
+            self._forget_topics(user, vhost)
 
     def _forget_topics(self, user: User, vhost: str) -> None:
         for exchange, permission in user.topic_permissions.get(vhost, {}).items():

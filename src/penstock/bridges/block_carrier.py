@@ -484,8 +484,9 @@ class BlockCarrier:
                 asked.cancel()
 
     async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+        with suppress(TimeoutError):  # In Python 3.11 asyncio.wait_for may swallow a cancellation.
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
 
     async def _returned(self, old: Connection, new: Connection, error: ClientError) -> None:
         """Wait until both connections are there. Raises the error if one is closed for good."""

@@ -160,6 +160,9 @@ class Carrier:
         self._trial: Delivery | None = None
         """Message of the last attempt."""
         self._why = HeldWhy(new, target.queue)
+        self._asking: asyncio.Task[None] | None = None
+        self._ask_at = 0.0
+        """Question why the target holds, and the time of the next one."""
         self._length: Callable[[], Coroutine[Any, Any, int | None]] | None = None
         """Function that asks how many messages the source has; None if it does not tell."""
 
@@ -291,10 +294,11 @@ class Carrier:
         """Carry, and end in order."""
         keeps_key = not self._target.queue and self._target.key is None
         relay = self._relay = relay_of(receiver, publisher, keeps_key, self._prepared())
-        tasks = [asyncio.ensure_future(each) for each in (self._measure(), self._ask_why())]
+        measuring = asyncio.ensure_future(self._measure())
         try:
             await self._carry(relay, publisher, old, new)
         finally:
+            tasks = [measuring] if self._asking is None else [measuring, self._asking]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -342,8 +346,9 @@ class Carrier:
         """Wait a moment for what is missing: outcomes, room, or a message. Return how many messages went on."""
         look_s = self._terms.look_s
         if left == 0 and not relay.under_way:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), look_s)
+            with suppress(TimeoutError):  # In Python 3.11 asyncio.wait_for may swallow a cancellation.
+                async with asyncio.timeout(look_s):
+                    await self._stopping.wait()
         elif left == 0:
             with suppress(ConfirmTimeout):
                 await new.run(relay.finishing(look_s))
@@ -414,14 +419,11 @@ class Carrier:
                 return
             await asyncio.sleep(LAG_S)
 
-    async def _ask_why(self) -> None:
-        """Ask a target that holds why, if the carrier does not end by itself."""
-        while self._terms.tries_again:
-            await asyncio.sleep(WHY_S)
-            if self.state.name == HELD:
-                await self._why.ask(str(self._options[1]["name"]))
-            elif self._why.sentences:
-                await self._why.close()
+    def _ask_why(self, now: float) -> None:
+        """Ask the target why it holds, beside the wait, if the carrier does not end by itself."""
+        if self._terms.tries_again and now >= self._ask_at and (self._asking is None or self._asking.done()):
+            self._ask_at = now + WHY_S
+            self._asking = asyncio.ensure_future(self._why.ask(str(self._options[1]["name"])))
 
     def _look(self, relay: Relay, publisher: Publisher) -> None:
         """Set the state from what was seen last."""
@@ -445,6 +447,10 @@ class Carrier:
             state.change(HELD, f"{self._target} has not confirmed {relay.under_way:,} messages", now)
         else:
             state.change(IDLE, "", now)
+        if state.name == HELD:
+            self._ask_why(now)
+        else:
+            self._why.sentences = []
 
     def _silent(self, now: float) -> dict[str, str]:
         """Return an end from which nothing has come for longer than the time between two heartbeats."""

@@ -39,6 +39,9 @@ STILL_S: Final = 0.5
 queue gets back then what was not passed on.
 """
 LOOK_AGAIN_S: Final = 10.0
+CHECK_S: Final = 60.0
+CHECKED_A_SECOND: Final = 10
+"""Seconds between two checks of the bindings at an upstream at least, and most bindings that are checked a second."""
 LOOK_S: Final = 1.0
 """Seconds between two looks at the state."""
 STOCK: Final = 64
@@ -60,6 +63,7 @@ class LinkSides:
         """True if the link will not come back: it then leaves nothing at its upstream."""
         self.news = asyncio.Event()
         """Set when the broker here has news of the queue or exchange."""
+        self.check_s = CHECK_S
         self.place: Mapping[str, object] = {"uri": source.broker, terms.kind: terms.upstream}
         self.cluster = ""
         self.vhost = ""
@@ -73,7 +77,7 @@ class LinkSides:
     @property
     def target(self) -> str:
         """Return the queue or exchange here."""
-        return f"{self.terms.kind} {self.terms.resource}"
+        return f"{self.terms.kind} {self.terms.resource} of this broker"
 
     def meet(self, old: Connection) -> None:
         """Learn the names of the upstream. Raises `OwnUpstream`."""
@@ -176,18 +180,22 @@ class ExchangeLink(Carrier):
         self.stop()
 
     async def _follow(self) -> None:
-        """Repeat changes of the bindings here at the upstream."""
-        assert self._upstream is not None
-        pause = SOON_S
+        """Repeat changes of the bindings here at the upstream, and check them there from time to time."""
+        upstream, time = self._upstream, asyncio.get_running_loop().time
+        assert upstream is not None
+        pause, checked_at = SOON_S, time()
         while True:
-            await self.sides.await_news(LOOK_AGAIN_S if pause > STILL_S else pause)
+            await self.sides.await_news(min(LOOK_AGAIN_S, self.sides.check_s) if pause > STILL_S else pause)
+            if time() - checked_at >= max(self.sides.check_s, upstream.bound / CHECKED_A_SECOND):
+                await upstream.check()
+                checked_at = time()
             pause = SOON_S if self.sides.news.is_set() else min(2 * pause, 2 * STILL_S)
             self.sides.news.clear()
             answer = await self.sides.ask(
                 self._connections[NOUNS[1]], exchange=self.sides.terms.resource, seen=self._seen
             )
             if answer and answer["version"] != self._seen:
-                await self._upstream.bind(answer["bindings"])
+                await upstream.bind(answer["bindings"])
                 self._seen, pause = answer["version"], SOON_S
 
     def _change(self, delivery: Delivery, message: Forwarded) -> bool:

@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -28,7 +29,8 @@ LEAST_S: Final = 0.05
 STEADY_S: Final = 10.0
 """Seconds after which a connected bridge counts as well: the next failure begins with the first pause again."""
 REPORT_S: Final = 1.0
-"""Seconds between two reports while messages move."""
+QUIET_S: Final = 3.0
+"""Seconds between two reports while messages move, and between two looks for other changes than of the state."""
 STOP_S: Final = 20.0
 """Most seconds for the end in order."""
 SECRET_LEAST: Final = 3
@@ -56,8 +58,10 @@ class Bridge:
         """State after a failure."""
         self._reported: tuple[object, ...] = ()
         """State and counts of the last report."""
+        self._changed = asyncio.Event()
+        """Set when the state has changed."""
         self._secrets = secrets_of(spec.get("value"))
-        self.state = State(name=STARTING, since=asyncio.get_running_loop().time(), on_change=self._report)
+        self.state = State(name=STARTING, since=asyncio.get_running_loop().time(), on_change=self._changed.set)
 
     def stop(self, is_gone: bool = False) -> None:
         """End in order; `run` returns then. A link that `is_gone` for good leaves nothing at its upstream."""
@@ -88,8 +92,11 @@ class Bridge:
         """Let one carrier follow the other; return True if the bridge has ended by its definition."""
         try:
             plan = self._plan = plan_of(self._spec, self._cluster, self._dial)
-        except (ConfigError, ValueError, TypeError) as error:
+        except PenstockError as error:
             self._change(REFUSED, f"the definition cannot be used: {error}")
+            return False
+        except Exception as error:
+            self._change(REFUSED, f"the definition cannot be used: {self._place_of(error)}")
             return False
         while not self._stopping.is_set():
             began = asyncio.get_running_loop().time()
@@ -119,16 +126,19 @@ class Bridge:
                 self._failed_as = REFUSED
             return self.plain(str(error) or type(error).__name__)
         except Exception as error:
-            # The text of a strange error may have a password: only its kind and place are told.
-            frame = error.__traceback__
-            while frame is not None and frame.tb_next is not None:
-                frame = frame.tb_next
-            place = "" if frame is None else f" at {frame.tb_frame.f_code.co_qualname}, line {frame.tb_lineno}"
-            logging.getLogger("penstock").error("Bridge %s: %s%s", self._spec["key"], type(error).__name__, place)
-            return f"an error of the worker: {type(error).__name__}{place}"
+            return self._place_of(error)
         finally:
             self._carrier = None
         return ""
+
+    def _place_of(self, error: Exception) -> str:
+        """Log kind and place of an unexpected error, and return both. Its text may have a password."""
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        place = "" if frame is None else f" at {frame.tb_frame.f_code.co_qualname}, line {frame.tb_lineno}"
+        logging.getLogger("penstock").error("Bridge %s: %s%s", self._spec["key"], type(error).__name__, place)
+        return f"an error of the worker: {type(error).__name__}{place}"
 
     async def _pause(self, plan: Plan, problem: str) -> None:
         """Wait before the next attempt, with jitter."""
@@ -136,11 +146,9 @@ class Bridge:
         pause = min(plan.delay_s * 2.0 ** min(self._failures - 1, 20), most)
         pause = max(random.uniform(pause / 2, pause), LEAST_S)
         self._change(self._failed_as, f"{problem}; tried again in {pause:.1f} s")
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._stopping.wait()
-        except TimeoutError:
-            pass
 
     # Reports
 
@@ -149,9 +157,12 @@ class Bridge:
         self._report()
 
     async def _report_always(self) -> None:
-        """Report changes of the state, and each second while messages move."""
+        """Report each second while messages move, and what has changed otherwise; changes of the state are at once."""
         while True:
-            await asyncio.sleep(REPORT_S)
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_S if self.state.name == MOVING else QUIET_S):
+                    await self._changed.wait()
             self._report()
 
     def _report(self) -> None:

@@ -43,13 +43,13 @@ class State:
     before: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Messages, bytes, messages delivered before and refusals, as they were at the last `begin`."""
     on_change: Callable[[], None] | None = None
-    """Function that is called when the state is another one."""
+    """Function that is called when the state or its reason is another one."""
 
     def change(self, name: str, reason: str, now: float) -> None:
         """Enter a state; the time of its begin stays while its name does."""
-        is_other = name != self.name
-        if is_other:
+        if name != self.name:
             self.since = now
+        is_other = (name, reason) != (self.name, self.reason)
         self.name, self.reason = name, reason
         if is_other and self.on_change is not None:
             self.on_change()

@@ -74,6 +74,19 @@ class UpstreamExchange:
         await self._each("exchange.unbind", gone)
         self._bound = wanted
 
+    @property
+    def bound(self) -> int:
+        """Return the number of bindings at the upstream."""
+        return len(self._bound)
+
+    async def check(self) -> None:
+        """Make all bindings again, which changes nothing unless somebody has deleted and declared the exchange there.
+
+        Raises `ChannelClosed` if it is gone.
+        """
+        await self._exists(self._terms.upstream, True)
+        await self._each("exchange.bind", self._bound)
+
     async def _each(self, method: str, bindings: Bindings) -> None:
         """Make or remove bindings, some at a time: each by itself would take a round trip."""
         each = list(bindings.values())
@@ -96,14 +109,14 @@ class UpstreamExchange:
             with suppress(ChannelClosed):  # It goes with its last binding.
                 await self._call("exchange.delete", exchange=self._inner(suffix), if_unused=False)
 
-    async def _exists(self, exchange: str) -> bool:
+    async def _exists(self, exchange: str, is_needed: bool = False) -> bool:
         try:
             await self._call(
                 "exchange.declare", exchange=exchange, type="", passive=True, durable=False, auto_delete=False,
                 internal=False, arguments={},
             )  # fmt: skip
         except ChannelClosed as error:
-            if error.code != NOT_FOUND:
+            if error.code != NOT_FOUND or is_needed:
                 raise
             return False
         return True

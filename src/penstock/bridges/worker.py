@@ -23,7 +23,7 @@ from penstock.server.bridge_channel import BridgeChannel, ChannelEnded
 Row = dict[str, Any]
 DIAL_S: Final = 10.0
 """Most seconds until the broker answers a request for a connection."""
-ALIVE_S: Final = 2.0
+ALIVE_S: Final = 3.0
 """Seconds between two signs of life to the broker, which kills a worker that hangs."""
 LAST_S: Final = 4.0
 """Most seconds for the ends of all bridges when the broker stops."""
@@ -135,6 +135,7 @@ class Worker:
         del self._running[key]
         if not task.cancelled() and task.exception() is not None:
             logging.getLogger("penstock").error("Bridge %s: %s", key, type(task.exception()).__name__)
+            self._wanted.pop(key, None)  # Otherwise it would begin again at once, and again.
         self._renew(key)
 
     async def _dial(self, key: str) -> socket.socket:

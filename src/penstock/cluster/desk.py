@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from typing_extensions import override
 
-from penstock.cluster.giving import NOTHING, GivingTransport
+from penstock.cluster.giving import NOTHING, Giving
 from penstock.cluster.relay import Relay
 from penstock.connections.connection import Connection
 from penstock.connections.connection_state import ConnectionState
@@ -88,13 +88,14 @@ class Desk:
             relay.abort()
 
 
-class DeskTransport(GivingTransport):
+class DeskTransport(Transport):
     """Transport of a client that logs in."""
 
-    __slots__ = ("_desk", "_rest", "_feeding", "_straight")
+    __slots__ = ("_desk", "_rest", "_feeding", "_straight", "_giving")
 
     def __init__(self, event_loop: EventLoop, desk: Desk) -> None:
-        super().__init__(event_loop, desk.selector)
+        super().__init__(event_loop)
+        self._giving = Giving(event_loop.loop, desk.selector)
         self._desk = desk
         self._rest = b""
         """Input that its engine has not got yet."""
@@ -112,7 +113,7 @@ class DeskTransport(GivingTransport):
 
     @override
     def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
-        return NOTHING if self._giving is not None else self._buffers.whole[:READ_OCTETS]
+        return NOTHING if self._giving.is_on() else self._buffers.whole[:READ_OCTETS]
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -122,7 +123,7 @@ class DeskTransport(GivingTransport):
     @override
     def eof_received(self) -> bool | None:
         self._proceed()
-        return True if self._giving is not None else super().eof_received()  # The shard sees the end, too.
+        return True if self._giving.is_on() else super().eof_received()  # The shard sees the end, too.
 
     @override
     def resume_writing(self) -> None:
@@ -131,6 +132,7 @@ class DeskTransport(GivingTransport):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
+        self._giving.stop()
         self._rest = b""
         super().connection_lost(exc)
 
@@ -139,22 +141,34 @@ class DeskTransport(GivingTransport):
     @override
     def write(self, parts: Parts) -> bool:
         full = super().write(parts)
-        if self._rest and not self._feeding and self._giving is None:
+        if self._rest and not self._feeding and not self._giving.is_on():
             self.event_loop.loop.call_soon(self._proceed)  # A verdict that came later changes the state.
         return full
 
     @override
     def after_reading(self) -> None:
         super().after_reading()
-        if self._rest and not self._feeding and self._giving is None:
+        if self._rest and not self._feeding and not self._giving.is_on():
             self.event_loop.loop.call_soon(self._proceed)
+
+    @override
+    def close(self) -> None:
+        if self._giving.is_on():
+            self.abort()  # The shard may have the socket: it is closed here only.
+        else:
+            super().close()
+
+    @override
+    def abort(self) -> None:
+        self._giving.stop()
+        super().abort()
 
     # Login
 
     def _proceed(self) -> None:
         """Feed input to the engine, up to the frame that opens a virtual host of a shard."""
         connection, transport = self.connection, self._socket
-        if self._feeding or self._giving is not None or connection is None or transport is None:
+        if self._feeding or self._giving.is_on() or connection is None or transport is None:
             return
         self._feeding = True
         try:
@@ -166,7 +180,7 @@ class DeskTransport(GivingTransport):
 
     def _bound_input(self, connection: Connection, transport: asyncio.Transport) -> None:
         """Stop reading while a whole frame waits, or the client is given away."""
-        if self._giving is not None or transport.is_closing():
+        if self._giving.is_on() or transport.is_closing():
             return
         if len(self._rest) > connection.limits.start.initial_frame_max:
             transport.pause_reading()
@@ -212,7 +226,7 @@ class DeskTransport(GivingTransport):
             giving = self._give(connection, vhost, record, transport.get_extra_info("socket"))
         else:
             giving = self._give_relayed(connection, vhost, record)
-        self._start_giving(transport, giving)
+        self._giving.start(transport, giving)
         return True
 
     async def _give_relayed(self, connection: Connection, vhost: str, record: LoginRecord) -> None:
@@ -220,7 +234,7 @@ class DeskTransport(GivingTransport):
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
-            self._stop_giving()
+            self._giving.stop()
             self._refuse(connection, f"virtual host '{vhost}' cannot be reached: {error.strerror}")
             return
         ours.setblocking(False)
@@ -237,8 +251,8 @@ class DeskTransport(GivingTransport):
         relayed: socket.socket | None = None,
     ) -> None:
         """Give a socket away; `relayed` is the other end of a socket pair."""
-        reason = await self._outcome(connection, f"virtual host '{vhost}'", self._desk.give(vhost, record, sock))
-        self._stop_giving()
+        reason = await self._giving.outcome(connection, f"virtual host '{vhost}'", self._desk.give(vhost, record, sock))
+        self._giving.stop()
         transport = self._socket
         if relayed is not None and transport is not None and reason == "":
             self._socket = None

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import select
+import socket
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Final
-
-from typing_extensions import override
 
 from penstock.cluster.passing import StillPassing
 from penstock.connections.connection import Connection
 from penstock.errors import PenstockError
 from penstock.logs.ids import INTERNAL_ERROR
 from penstock.logs.logger import log
-from penstock.server.event_loop import EventLoop
-from penstock.server.transport import Transport
 from penstock.server.turn_selector import TurnSelector
 
 WAIT_PART: Final = 0.9
@@ -30,62 +27,47 @@ PEER_ENDED: Final = getattr(select, "EPOLLRDHUP", 0)
 NOTHING: Final = memoryview(b"")
 
 
-class GivingTransport(Transport):
-    """Transport of a client that may be given to a shard."""
+class Giving:
+    """Wait of one client; its transport asks `is_on` before it reads or closes the socket."""
 
-    __slots__ = ("_selector", "_giving", "_hang_up_timer")
+    __slots__ = ("_loop", "_selector", "_sock", "_task", "_hang_up_timer")
 
-    def __init__(self, event_loop: EventLoop, selector: TurnSelector) -> None:
-        super().__init__(event_loop)
+    def __init__(self, loop: asyncio.AbstractEventLoop, selector: TurnSelector) -> None:
+        self._loop = loop
         self._selector = selector
-        self._giving: asyncio.Task[None] | None = None
-        """Task that gives the client to a shard; None if there is none."""
+        self._sock: socket.socket | None = None
+        """Socket that is watched for the end of the client's side."""
+        self._task: asyncio.Task[None] | None = None
+        """Task that gives the client away."""
         self._hang_up_timer: asyncio.TimerHandle | None = None
 
-    @override
-    def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
-        return NOTHING if self._giving is not None else super().get_buffer(sizehint)
+    def is_on(self) -> bool:
+        """Return whether the client waits for its shard, which may have the socket already."""
+        return self._task is not None
 
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_giving()
-        super().connection_lost(exc)
-
-    @override
-    def close(self) -> None:
-        if self._giving is not None:
-            self.abort()  # The shard may have the socket: it is closed here only.
-        else:
-            super().close()
-
-    @override
-    def abort(self) -> None:
-        self._stop_giving()
-        super().abort()
-
-    def _start_giving(self, transport: asyncio.Transport, giving: Coroutine[Any, Any, None]) -> None:
-        """Begin to give the client away; output is written, and nothing is read any more."""
+    def start(self, transport: asyncio.Transport, giving: Coroutine[Any, Any, None]) -> None:
+        """Begin to give the client of a transport away; its output is written, and nothing is read any more."""
         transport.pause_reading()
-        self._selector.watch(transport.get_extra_info("socket").fileno(), PEER_ENDED, self._on_hang_up)
-        self._giving = self.event_loop.loop.create_task(giving)
+        self._sock = transport.get_extra_info("socket")
+        self._selector.watch(self._sock.fileno(), PEER_ENDED, self._on_hang_up)
+        self._task = self._loop.create_task(giving)
 
-    def _stop_giving(self) -> None:
-        """End the task that gives the client away, unless the task calls this itself."""
-        giving, self._giving = self._giving, None
-        if giving is not None:
-            self._unwatch()
-            if giving is not asyncio.current_task():
-                giving.cancel()
+    def stop(self) -> None:
+        """End the wait; the task that gives the client away is cancelled, unless it calls this itself."""
+        task, self._task = self._task, None
+        self._unwatch()
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
         if self._hang_up_timer is not None:
             self._hang_up_timer.cancel()
             self._hang_up_timer = None
 
-    async def _outcome(self, connection: Connection, what: str, given: Awaitable[str]) -> str | None:
+    async def outcome(self, connection: Connection, what: str, given: Awaitable[str]) -> str | None:
         """Return the reason why no shard has taken a client, "" if one has, None if the client has ended or may be
         taken still. `what` is what the client wants.
         """
         handshake_s = connection.limits.start.handshake_s
-        left_s = connection.times.opened + handshake_s - self.event_loop.loop.time()
+        left_s = connection.times.opened + handshake_s - self._loop.time()
         try:
             async with asyncio.timeout(left_s * WAIT_PART):
                 return await given
@@ -102,9 +84,10 @@ class GivingTransport(Transport):
     def _on_hang_up(self, events: int) -> None:
         """Wait for the shard a moment longer: the client has closed its side."""
         self._unwatch()
-        if self._giving is not None:
-            self._hang_up_timer = self.event_loop.loop.call_later(HANG_UP_S, self._giving.cancel)
+        if self._task is not None:
+            self._hang_up_timer = self._loop.call_later(HANG_UP_S, self._task.cancel)
 
     def _unwatch(self) -> None:
-        if self._socket is not None:
-            self._selector.unwatch(self._socket.get_extra_info("socket").fileno())
+        sock, self._sock = self._sock, None
+        if sock is not None and sock.fileno() >= 0:
+            self._selector.unwatch(sock.fileno())

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from typing_extensions import override
 
 from penstock.cluster.client_hello import RECORD_HEAD, RECORD_OCTETS, record_octets, server_name
-from penstock.cluster.giving import GivingTransport
+from penstock.cluster.giving import NOTHING, Giving
 from penstock.connections.connection import Connection
 from penstock.connections.log_line import SOCKET
 from penstock.connections.peer import Peer, is_loopback
@@ -32,6 +32,7 @@ from penstock.server.event_loop import EventLoop
 from penstock.server.listener import Take
 from penstock.server.socket_ends import ends_of
 from penstock.server.socket_transport import SocketTransport, attach
+from penstock.server.transport import Transport
 from penstock.server.turn_loop import TurnLoop
 
 READS: Final = getattr(select, "EPOLLIN", 1)
@@ -77,13 +78,14 @@ class HelloDesk:
             sock.close()
 
 
-class HelloTransport(GivingTransport):
+class HelloTransport(Transport):
     """Transport of a client whose first record is awaited."""
 
-    __slots__ = ("_desk", "_wanted")
+    __slots__ = ("_desk", "_wanted", "_giving")
 
     def __init__(self, event_loop: EventLoop, desk: HelloDesk) -> None:
-        super().__init__(event_loop, desk.selector)
+        super().__init__(event_loop)
+        self._giving = Giving(event_loop.loop, desk.selector)
         self._desk = desk
         self._wanted = 1
         """Bytes that are awaited."""
@@ -94,21 +96,34 @@ class HelloTransport(GivingTransport):
         return Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), True)
 
     @override
-    def abort(self) -> None:
-        self._unwatch()
-        super().abort()
+    def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
+        return NOTHING  # The first record stays in the socket.
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
+        self._giving.stop()
         self._unwatch()
         super().connection_lost(exc)
+
+    @override
+    def close(self) -> None:
+        if self._giving.is_on():
+            self.abort()  # The shard may have the socket: it is closed here only.
+        else:
+            super().close()
+
+    @override
+    def abort(self) -> None:
+        self._giving.stop()
+        self._unwatch()
+        super().abort()
 
     def begin(self) -> None:
         """Await the first record, unless the client was turned away."""
         transport = self._socket
         if transport is not None and not transport.is_closing():
             transport.pause_reading()
-            self._selector.watch(transport.get_extra_info("socket").fileno(), READS, self._look)
+            self._desk.selector.watch(transport.get_extra_info("socket").fileno(), READS, self._look)
 
     def _look(self, events: int) -> None:
         """Look at what has come of the first record."""
@@ -138,7 +153,7 @@ class HelloTransport(GivingTransport):
         self._unwatch()
         name = server_name(seen[:wanted]) if wanted else ""
         if name and self._desk.knows(name):
-            self._start_giving(transport, self._give(connection, name, sock))
+            self._giving.start(transport, self._give(connection, name, sock))
         else:
             self._go_on(transport)
 
@@ -149,11 +164,17 @@ class HelloTransport(GivingTransport):
         self._desk.go_on(transport.release())
 
     async def _give(self, connection: Connection, name: str, sock: socket.socket) -> None:
-        reason = await self._outcome(connection, f"the shard of the server name '{name}'", self._desk.give(name, sock))
-        self._stop_giving()
+        reason = await self._giving.outcome(
+            connection, f"the shard of the server name '{name}'", self._desk.give(name, sock)
+        )
+        self._giving.stop()
         if reason:  # No reason can be sent before the handshake.
             self.event_loop.driver.begin(self.event_loop.loop.time())
             connection.services.log_refusal(SOCKET, f"[{connection.name()}] disconnected: {reason}")
             self.event_loop.schedule()
         if self._socket is not None:
             self._socket.abort()
+
+    def _unwatch(self) -> None:
+        if self._socket is not None:
+            self._desk.selector.unwatch(self._socket.get_extra_info("socket").fileno())

@@ -233,22 +233,32 @@ class Passer:
         passed.answered.set_result(reason)
 
 
-Take = Callable[[socket.socket, LoginRecord | None], Awaitable[None]]
-"""Function that serves a client; without a record the client has not logged in.
-
-It raises OSError if the client has disconnected, and RecordError.
-"""
+Take = Callable[[socket.socket, LoginRecord], Awaitable[None]]
+"""Function that serves a client. Raises OSError if the client has disconnected, and RecordError."""
+TakeStranger = Callable[[socket.socket], Awaitable[None]]
+"""Function that serves a client that has not logged in. Raises OSError if the client has disconnected."""
 
 
 class Taker:
     """End of a channel in the process of a shard."""
 
-    def __init__(self, channel: socket.socket, key: bytes, take: Take, on_end: Callable[[], None]) -> None:
-        """Begin in the running loop. `on_end` is called once when the other process has closed its end."""
+    def __init__(
+        self,
+        channel: socket.socket,
+        key: bytes,
+        take: Take,
+        on_end: Callable[[], None],
+        take_stranger: TakeStranger | None = None,
+    ) -> None:
+        """Begin in the running loop. `on_end` is called once when the other process has closed its end.
+
+        Without `take_stranger`, clients that have not logged in are refused.
+        """
         self._loop = asyncio.get_running_loop()
         self._channel = channel
         self._key = key
         self._take = take
+        self._take_stranger = take_stranger
         self._on_end = on_end
         self._number = 0
         """Number of the last packet that was read."""
@@ -315,7 +325,11 @@ class Taker:
             raise RecordError("the shard has no room for another open file")
         if len(socks) != 1:
             raise RecordError(f"record of a login came with {len(socks)} sockets")
-        return None if record == NO_RECORD else LoginRecord.of(record)
+        if record != NO_RECORD:
+            return LoginRecord.of(record)
+        if self._take_stranger is None:
+            raise RecordError("the shard takes no client that has not logged in")
+        return None
 
     def _answer(self, answer: bytes, sock: socket.socket | None, record: LoginRecord | None) -> None:
         """Answer a packet, and then serve its client; without room for the answer, later."""
@@ -346,7 +360,10 @@ class Taker:
 
     async def _serve(self, sock: socket.socket, record: LoginRecord | None) -> None:
         try:
-            await self._take(sock, record)
+            if record is not None:
+                await self._take(sock, record)
+            elif self._take_stranger is not None:
+                await self._take_stranger(sock)
         except (OSError, PenstockError):
             sock.close()
         except Exception:

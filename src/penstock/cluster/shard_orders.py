@@ -13,6 +13,15 @@ STOP: Final = "stop"
 SERVES: Final = "serves"
 FAILS: Final = "fails"
 """Request to stop; reports that the shard serves, and why it ends."""
+VERSION: Final = "version"
+"""Version of the catalogue, with each question of the node and after each change."""
+SHARE: Final = "share"
+"""Another share of the machine: the fields of `Allowance`."""
+PULL: Final = "pull"
+PAGE: Final = "page"
+"""Request of a shard for the rows behind a place, and the answer (access_pages.py)."""
+HAS: Final = "has"
+"""Version of the catalogue that a shard has, after each pull and with each answer."""
 FIRST: Final = "1"
 """Name of the shard whose data directory is that of the node."""
 SHARDS: Final = "shards"
@@ -23,15 +32,19 @@ SHARDS: Final = "shards"
 class ShardOrder:
     """Order of one process of a shard."""
 
+    name: str
     data: str
     """Data directory."""
     node: str
     """Name of the node."""
-    memory_bytes: int
-    open_files: int
-    """Share of the node's memory and descriptors."""
+    share: tuple[int, ...]
+    """Share of the machine: the fields of `Allowance`."""
     http: str
     """Path of the Unix socket at which the shard serves HTTP for its node."""
+    copies: bool = False
+    """True if the node owns users, permissions and limits, so that the shard serves once it has a copy."""
+    key: str = ""
+    """Key of the channel by which clients come, in hexadecimal digits; empty without a channel."""
 
     def row(self) -> dict[str, Any]:
         """Return the order for a packet."""
@@ -40,7 +53,7 @@ class ShardOrder:
     @classmethod
     def of(cls, row: dict[str, Any]) -> ShardOrder:
         """Return the order of a packet. Raises TypeError for other fields: node and shard are one build."""
-        return cls(**row)
+        return cls(**{**row, "share": tuple(row["share"])})
 
 
 def folder_of(data: Path, name: str) -> Path:

@@ -10,18 +10,23 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
+from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
-from penstock.cluster.shard_orders import FAILS, PING, PONG, SERVES, STOP, ShardOrder
+from penstock.cluster.passing import Taker
+from penstock.cluster.shard_orders import FAILS, HAS, PAGE, PING, PONG, SERVES, SHARE, STOP, VERSION, ShardOrder
 from penstock.errors import ConfigError, StartError, StoreError
 from penstock.protocols import standard_protocols
 from penstock.server.collector import FREEZER, collect_little
 from penstock.server.freed_memory import keep_freed_memory
 from penstock.server.http.listener import HttpListener
+from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr
 from penstock.server.process_facts import ServerFacts
@@ -29,37 +34,54 @@ from penstock.server.shard import Allowance, Shard
 from penstock.server.start_report import log_start
 from penstock.server.turn_loop import new_loop
 from penstock.settings.config import Settings
-from penstock.settings.start import NO_HTTP
+from penstock.settings.start import NO_HTTP, NO_LOG
 
 BEFORE_READY: Final = 1
 """Status of a process that could not serve, or has lost its store."""
 LATE_MODULES: Final = ("concurrent.futures.thread", "penstock.server.http.connections")
 """Modules that a broker imports with the first request that needs them."""
+LOGIN_THREADS: Final = 1
+"""Threads for passwords: the node logs clients in, and shards renew secrets of those who are in."""
 SWITCH_S: Final = 0.0005
 """Seconds that the store's thread waits for the GIL while the loop is busy, as in `penstock serve`."""
 
 
 def run_shard(settings: Settings, name: str, order: Row, sockets: list[socket.socket]) -> int:
     """Be the process of a shard until the node stops it; return the status. `sockets` begins with the channel."""
-    channel = PacketChannel(sockets[0])
+    channel, *clients = sockets
     collect_little()
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
     with logging_to_stderr(settings.log_level, settings.log_format), asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(ShardProcess(settings, ShardOrder.of(order), channel, True).run())
+        return runner.run(ShardProcess(settings, ShardOrder.of(order), PacketChannel(channel), clients, True).run())
 
 
 class ShardProcess:
     """Process of one shard."""
 
-    def __init__(self, settings: Settings, order: ShardOrder, channel: PacketChannel, alone: bool = False) -> None:
-        """`alone`: the process has no other work, so that its collector may freeze objects."""
+    def __init__(
+        self,
+        settings: Settings,
+        order: ShardOrder,
+        channel: PacketChannel,
+        clients: Sequence[socket.socket] = (),
+        alone: bool = False,
+    ) -> None:
+        """`clients` has the channel by which clients come, if there is one.
+
+        `alone`: the process has no other work, so that its collector may freeze objects.
+        """
         self._settings = settings
         self._order = order
         self._channel = channel
+        self._clients = clients
         self._alone = alone
         self._serves = False
         self._stopping = asyncio.Event()
+        self._shard: Shard | None = None
+        """The shard, once it has an event loop."""
+        self._pull: AccessPull | None = None
+        """Pull of the catalogue; None before the table can be changed, and without a catalogue."""
 
     async def run(self) -> int:
         """Serve until the node asks to stop; return the status of the process."""
@@ -77,13 +99,15 @@ class ShardProcess:
     async def _serve(self) -> None:
         """Start, serve and stop. Raises StartError, ConfigError, and StoreError also for a store that is lost."""
         order = self._order
-        settings = replace(self._settings, data=order.data, listen=[], http=NO_HTTP)
-        shard = Shard(order.node, settings, order.data, Allowance(order.memory_bytes, order.open_files))
+        settings = settings_of(self._settings, order)
+        shard = Shard(order.node, settings, order.data, Allowance(*order.share))
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
+        taker: Taker | None = None
         shard.lock()
         try:
             shard.begin()
+            self._shard = shard
             shard.driver.process = ServerFacts(shard.event_loop, [])
             await shard.hold_store()
             if shard.storage_location:
@@ -91,15 +115,24 @@ class ShardProcess:
             logins.start(shard.event_loop)
             await shard.restore()
             await shard.import_definitions()
+            if order.copies:
+                self._pull = AccessPull(shard, self._send)
+                self._pull.ask()
+                await self._await_copy(self._pull)
             http = HttpListener(shard.event_loop, settings, True)
             await http.start(f"unix:{order.http}", 0)
             shard.admit()
+            for channel in self._clients:
+                channel.setblocking(False)
+                taker = Taker(channel, bytes.fromhex(order.key), partial(_take, shard), self._stopping.set)
             self._serves = True
             self._send({SERVES: True})
             if self._alone:
                 FREEZER.start(shard.driver.broker.work.done)
             await self._serve_until_stopped(shard)
         finally:
+            if taker is not None:
+                taker.close()
             if http is not None:
                 await http.stop()
             try:
@@ -118,6 +151,13 @@ class ShardProcess:
             raise lost.result()
         lost.cancel()
 
+    async def _await_copy(self, pull: AccessPull) -> None:
+        """Wait until the shard has all users, or is to stop."""
+        both = [asyncio.ensure_future(pull.whole.wait()), asyncio.ensure_future(self._stopping.wait())]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+
     # Channel
 
     def _read(self) -> None:
@@ -131,10 +171,17 @@ class ShardProcess:
             self._receive(packet)
 
     def _receive(self, packet: Packet) -> None:
-        if PING in packet.message:
-            self._send({PONG: self._serves})
-        elif STOP in packet.message:
+        message = packet.message
+        if PING in message:
+            self._send({PONG: self._serves, HAS: -1 if self._pull is None else self._pull.version})
+        if STOP in message:
             self._stopping.set()
+        if SHARE in message and self._shard is not None:
+            self._shard.allow(Allowance(*message[SHARE]))
+        if VERSION in message and self._pull is not None:
+            self._pull.meet(int(message[VERSION]))
+        if PAGE in message and self._pull is not None:
+            self._pull.apply(message[PAGE])
         for each in packet.sockets:
             each.close()
 
@@ -144,6 +191,27 @@ class ShardProcess:
             self._channel.send(message)
         except ChannelEnded:
             self._stopping.set()
+
+
+def settings_of(settings: Settings, order: ShardOrder) -> Settings:
+    """Return the settings of a shard: its own directories, no address, and no virtual host but those of its node."""
+    return replace(
+        settings, data=order.data, store=None, listen=[], listen_tls=[], http=NO_HTTP, http_tls=None,
+        metrics_listen=None, login_threads=LOGIN_THREADS, vhosts=[] if order.copies else settings.vhosts,
+        flow_log=_within(settings.flow_log, order.name), audit_log=_within(settings.audit_log, order.name),
+    )  # fmt: skip
+
+
+def _within(folder: str | None, name: str) -> str | None:
+    """Return the folder of a shard's log in a folder that settings name."""
+    return folder if folder is None or folder == NO_LOG else str(Path(folder) / name)
+
+
+async def _take(shard: Shard, sock: socket.socket, record: LoginRecord | None) -> None:
+    """Serve a client that the node has logged in. Raises RecordError, and OSError if the client has disconnected."""
+    if record is None:
+        raise RecordError("a client without a record of its login needs a certificate, which this shard does not have")
+    await shard.take_handed(sock, record)
 
 
 def main_of(settings: Settings) -> partial[int]:

@@ -139,8 +139,9 @@ class ShardWatch:
         """Return the state, for people."""
         since = f"for {now - self.since:.0f} s"
         if self.state == STOPPED and len(self._deaths) > len(self.patience.pauses_s):
+            times = "once" if len(self._deaths) == 1 else f"{len(self._deaths)} times"
             return (
-                f"shard '{self.name}' is stopped: it died {len(self._deaths)} times in {self.patience.span_s:g} s, "
+                f"shard '{self.name}' is stopped: it died {times} in {self.patience.span_s:g} s, "
                 f"the last time it {self.cause}"
             )
         if self.state == AWAY and self.cause:

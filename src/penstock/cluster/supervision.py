@@ -34,11 +34,17 @@ class ShardListener:
         """Return sockets for a process that is about to start, besides its channel; supervision closes them."""
         return []
 
+    def question(self) -> Row:
+        """Return what goes to each shard with each question."""
+        return {}
+
     def changed(self, watch: ShardWatch) -> None:
         """Handle another state of a shard."""
 
     def received(self, name: str, packet: Packet) -> None:
-        """Handle a message of a shard. The sockets belong to the listener."""
+        """Handle a message of a shard, and close its sockets. Messages of supervision come too."""
+        for each in packet.sockets:
+            each.close()
 
 
 class _Supervised:
@@ -236,13 +242,9 @@ class Supervision:
             if watch.serve(self._loop.time()):
                 log(SHARD_SERVES, "shard '%s' serves (process %d)", watch.name, watch.pid)
                 self._changed(shard)
-        elif FAILS in message:
+        if FAILS in message:
             watch.blame(str(message[FAILS]))
-        elif PONG not in message:
-            self._listener.received(watch.name, packet)
-            return
-        for each in packet.sockets:
-            each.close()
+        self._listener.received(watch.name, packet)
 
     def _tick(self) -> None:
         """Ask each process, and kill those that have been silent for too long."""
@@ -252,7 +254,7 @@ class Supervision:
             if watch.tick(now):
                 self._kill(watch)
             elif watch.has_process:
-                self.send(watch.name, {STOP if watch.is_stopping else PING: True})
+                self.send(watch.name, {STOP: True} if watch.is_stopping else {PING: True, **self._listener.question()})
         self._timer = self._loop.call_later(self._patience.ping_s, self._tick)
 
     def _kill(self, watch: ShardWatch) -> None:

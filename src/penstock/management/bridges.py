@@ -96,6 +96,8 @@ class Bridge:
         """Time of the last report, in monotonic seconds."""
         self.holder: PoolHolder | None = None
         """Holder of its unit of the pool of bridges; None for a paused bridge, and for a link."""
+        self._titles: dict[str, str] = {}
+        """Ends of its spec without secrets, once somebody has asked for one."""
         self._queues: dict[str, tuple[str, str]] = {}
         """Virtual host and name of the queues of this broker at both ends, once they were asked for."""
 
@@ -128,7 +130,12 @@ class Bridge:
 
     def end(self, side: str) -> str:
         """Return an end (SOURCE or TARGET) without secrets: as the worker reports it, or else of the parameter."""
-        return str(self.report.get(side, "")) or end_title(self.spec, side)
+        reported = str(self.report.get(side, ""))
+        if reported:
+            return reported
+        if not self._titles:
+            self._titles = {each: end_title(self.spec, each) for each in (SOURCE, TARGET)}
+        return self._titles[side]
 
     def row(self) -> Row:
         """Return the bridge as plain data, without the value of its parameter."""
@@ -160,6 +167,10 @@ class BridgeTable:
         """Sentence about a worker that is not there; empty when it is there."""
         self._bridges: dict[str, Bridge] = {}
         self._wanted: dict[str, Row] = {}
+        self._own: dict[tuple[str, str, str], Bridge] = {}
+        """Shovels and bridges, by their parameters."""
+        self._order: list[Bridge] = []
+        """All bridges in the order of their keys; empty before somebody has asked for it."""
         self._read: int = -1
         """Epoch at which the bridges were read."""
 
@@ -194,7 +205,9 @@ class BridgeTable:
     def all(self, vhost: str | None = None) -> list[Bridge]:
         """Return the bridges of a virtual host, or of all, in the order of their keys."""
         self._renew()
-        return [self._bridges[key] for key in sorted(self._bridges) if vhost in (None, self._bridges[key].vhost)]
+        if not self._order:
+            self._order = [self._bridges[key] for key in sorted(self._bridges)]
+        return [each for each in self._order if each.vhost == vhost] if vhost is not None else self._order
 
     def get(self, key: str) -> Bridge | None:
         """Return a bridge; None if there is none."""
@@ -229,37 +242,50 @@ class BridgeTable:
         return len(found)
 
     def _renew(self) -> None:
-        """Read the bridges again after a change; a bridge that has not changed keeps its report."""
+        """Read the bridges again after a change; a bridge that has not changed stays as it is, with its report."""
         epoch = self.epoch
         if epoch == self._read:
             return
-        self._read = epoch
+        self._read, self._order = epoch, []
         before, self._bridges, self._wanted = self._bridges, {}, {}
-        pool = self._broker.pools.of(BRIDGES)
-        for bridge in before.values():
-            if bridge.holder is not None:
-                pool.give(bridge.holder, 1)
-        parameters = self._broker.table.parameters
+        upstreams = self._renew_own()
         used: set[tuple[str, str]] = set()
-        for component in RUNNING:
-            for parameter in parameters.of(component):
-                bridge = Bridge(self, spec_of(parameter))
-                self._add(bridge, before)
-                if bridge.run_as:
-                    bridge.holder = holder_of(self._broker, parameter, bridge.run_as)
-                    pool.add(bridge.holder, 1)
         for source in self.sources:
             for spec in source.specs():
                 used.add((str(spec["vhost"]), str(spec["name"])))
-                self._add(Bridge(self, spec), before)
-        for parameter in parameters.of(UPSTREAM):
+                kept = before.get(str(spec["key"]))
+                self._add(kept if kept is not None and kept.spec is spec else Bridge(self, spec))
+        for parameter in upstreams:
             if (parameter.vhost, parameter.name) not in used:
-                self._add(Bridge(self, {**spec_of(parameter), "component": FEDERATION}, False), before)
+                self._add(Bridge(self, {**spec_of(parameter), "component": FEDERATION}, False))
 
-    def _add(self, bridge: Bridge, before: dict[str, Bridge]) -> None:
-        kept = before.get(bridge.key)
-        if kept is not None and kept.revision == bridge.revision:
-            bridge.report, bridge.reported = kept.report, kept.reported
+    def _renew_own(self) -> list[Parameter]:
+        """Read the shovels and bridges again; return the upstreams."""
+        before, self._own = self._own, {}
+        upstreams: list[Parameter] = []
+        pool = self._broker.pools.of(BRIDGES)
+        for parameter in self._broker.table.parameters.every():
+            if parameter.component in RUNNING:
+                key = parameter.key()
+                kept = before.get(key)
+                if kept is not None and kept.revision == parameter.revision:
+                    del before[key]
+                    bridge = kept
+                else:
+                    bridge = Bridge(self, spec_of(parameter))
+                    if bridge.run_as:
+                        bridge.holder = holder_of(self._broker, parameter, bridge.run_as)
+                        pool.add(bridge.holder, 1)
+                self._own[key] = bridge
+                self._add(bridge)
+            elif parameter.component == UPSTREAM:
+                upstreams.append(parameter)
+        for bridge in before.values():
+            if bridge.holder is not None:
+                pool.give(bridge.holder, 1)
+        return upstreams
+
+    def _add(self, bridge: Bridge) -> None:
         self._bridges[bridge.key] = bridge
         if bridge.run_as and bridge.is_used:
             self._wanted[bridge.key] = bridge.spec

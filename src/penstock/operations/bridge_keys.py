@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from penstock.errors import PreconditionFailed
+from penstock.content.selector.selector import parse_selector
+from penstock.errors import InvalidField, PreconditionFailed
 from penstock.management.bridge_uris import PLACES, BridgeUri, read_uri
-from penstock.operations.key_table import Key, check_keys
-from penstock.settings.kind import FLAG, TEXT, Choices, Number, Text, whole
+from penstock.operations.key_table import NAME, ROUTING_KEY, Key, check_keys
+from penstock.settings.kind import FLAG, INVALID, TEXT, Choices, Number, Text, whole
 
 HOPS_MOST: Final = 64
 """Largest `max-hops`: the header x-received-from has so many entries at most."""
@@ -47,11 +48,20 @@ def check_bridge(name: str, value: object) -> dict[str, object]:
         raise PreconditionFailed(f"{title}: 'source' names no queue: add ?queue=NAME to its URI")
     if "key" in target and "exchange" not in target:
         raise PreconditionFailed(f"{title}: 'target' names a key without an exchange: add exchange=NAME")
+    _check_selector(title, checked.get("selector"))
     if "max-hops" in checked and checked.get("forward-headers") is not True:
         raise PreconditionFailed(f"{title}: max-hops needs forward-headers=true, whose header has the hops")
     if checked.get("delivery") == "exactly-once" and checked.get("selector"):
         raise PreconditionFailed(f"{title}: delivery=exactly-once contradicts 'selector': blocks have all messages")
     return checked
+
+
+def _check_selector(title: str, selector: object) -> None:
+    if isinstance(selector, str):
+        try:
+            parse_selector(selector)
+        except InvalidField as error:
+            raise PreconditionFailed(f"{title}: 'selector' is not a selector: {error}") from None
 
 
 def places_of(title: str, uri: BridgeUri) -> dict[str, str]:
@@ -61,11 +71,12 @@ def places_of(title: str, uri: BridgeUri) -> dict[str, str]:
         if name in PLACES:
             if name in found:
                 raise PreconditionFailed(f"{title} names its {name} twice")
+            kind = ROUTING_KEY if name == "key" else NAME
+            if kind.parse(value) is INVALID:
+                raise PreconditionFailed(f"{title}: {kind.fault(name, value)}")
             found[name] = value
     if found.get("queue") and len(found) > 1:
         raise PreconditionFailed(f"{title} names a queue and an exchange: give one")
-    if "queue" in found and not found["queue"]:
-        raise PreconditionFailed(f"{title} names a queue without a name")
     return found
 
 

@@ -59,7 +59,7 @@ SOURCE: Final[tuple[Key, ...]] = (
         ("delete-after",), (NEVER, QUEUE_LENGTH), NEVER),
     Key("src-delete-after-duration", whole(1), "Seconds after which the shovel deletes itself, from its last start."),
     Key("src-predeclared", FLAG, "A missing queue is awaited, and not declared.", default=False),
-    Key(CONSUMER_ARGUMENTS, OBJECT, "Arguments of the consumer, such as x-priority; over AMQP 1.0 they have no effect."),
+    Key(CONSUMER_ARGUMENTS, OBJECT, "Arguments of the consumer, such as x-priority; over AMQP 1.0 without effect."),
     Key("src-consumer-name", TEXT, "Tag of the consumer, or name of the link."),
 )  # fmt: skip
 TARGET: Final[tuple[Key, ...]] = (

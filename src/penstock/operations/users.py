@@ -109,12 +109,17 @@ def replace_file_users(node: Node, users: Iterable[User] | None) -> int:
     Return the number of closed connections.
     """
     node.broker.access.set_file_users(users)
+    return close_barred(node, "the settings file has changed")
+
+
+def close_barred(node: Node, why: str) -> int:
+    """Close the connections (320) of users who may not use their virtual host any more; return their number."""
     closed = 0
     for connection in list(node.connections.values()):
         vhost = connection.vhost
         if vhost is None or connection.access.rules.enters(vhost.name):
             continue
-        reason = f"user '{connection.user}' may not use vhost '{vhost.name}' any more: the settings file has changed"
+        reason = f"user '{connection.user}' may not use vhost '{vhost.name}' any more: {why}"
         connection.close(ConnectionForced(reason))
         closed += 1
     return closed

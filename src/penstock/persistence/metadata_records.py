@@ -37,6 +37,7 @@ OCTETS_MAX: Final = 1024
 """Longest key in bytes; a longer key is cut and completed by a digest. PostgreSQL's indexes allow 2,704 bytes."""
 CUT: Final = 200
 """Characters of a long key that stay readable."""
+_UNESCAPED: Final = re.compile(r"%([0-9A-F]{2})")
 _ESCAPED: Final = re.compile(r"[%/\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -47,6 +48,13 @@ def key_of(*names: str) -> str:
     if len(octets) <= OCTETS_MAX:
         return key
     return f"{key[:CUT]}%#{digest(octets)}"  # No name contains this escape, so the key is unique.
+
+
+def names_of(key: str) -> list[str]:
+    """Return the names of a key. Raises StoreError for a key that was cut."""
+    if "%#" in key:
+        raise StoreError(f"the key '{key}' was cut, and does not have its names")
+    return [_UNESCAPED.sub(lambda match: chr(int(match[1], 16)), name) for name in key.split("/")]
 
 
 def digest(octets: bytes) -> str:
@@ -256,6 +264,11 @@ def permission_fields(record: PermissionRecord | TopicPermissionRecord) -> dict[
 
 def restore_user(table: AccessTable, fields: Fields) -> None:
     """Add a user to the table. Raises StoreError."""
+    table.restore_user(read_user(fields))
+
+
+def read_user(fields: Fields) -> User:
+    """Decode a user. Raises StoreError."""
     user = User(fields.text("name"), _password(fields), fields.names("tags"), STORE)
     user.everywhere = fields.flag("everywhere")
     parts = fields.names("scram")
@@ -266,7 +279,7 @@ def restore_user(table: AccessTable, fields: Fields) -> None:
             raise StoreError("its 'scram' is damaged") from None
     user.former = fields.text("former") if fields.has("former") else ""
     user.limits = fields.counts("limits")
-    table.restore_user(user)
+    return user
 
 
 def _password(fields: Fields) -> PasswordHash | None:
@@ -278,15 +291,24 @@ def _password(fields: Fields) -> PasswordHash | None:
 
 def restore_permission(table: AccessTable, fields: Fields) -> None:
     """Set a permission in the table. Raises StoreError, NotFound."""
+    table.restore_permission(read_permission(fields))
+
+
+def read_permission(fields: Fields) -> PermissionRecord:
+    """Decode a permission. Raises StoreError."""
     permission = Permission(fields.text("configure"), fields.text("write"), fields.text("read"))
-    table.restore_permission(PermissionRecord(fields.text("user"), fields.text("vhost"), permission))
+    return PermissionRecord(fields.text("user"), fields.text("vhost"), permission)
 
 
 def restore_topic_permission(table: AccessTable, fields: Fields) -> None:
     """Set a topic permission in the table. Raises StoreError, NotFound."""
+    table.restore_permission(read_topic_permission(fields))
+
+
+def read_topic_permission(fields: Fields) -> TopicPermissionRecord:
+    """Decode a topic permission. Raises StoreError."""
     permission = TopicPermission(fields.text("write"), fields.text("read"))
-    user, vhost, exchange = fields.text("user"), fields.text("vhost"), fields.text("exchange")
-    table.restore_permission(TopicPermissionRecord(user, vhost, exchange, permission))
+    return TopicPermissionRecord(fields.text("user"), fields.text("vhost"), fields.text("exchange"), permission)
 
 
 def restore_scram_secret(table: AccessTable, fields: Fields) -> None:

@@ -33,7 +33,7 @@ PAUSE_MOST_S: Final = 30.0
 STEADY_S: Final = 60.0
 """Seconds after which a worker counts as well: the next pause is the first one again."""
 SILENT_S: Final = 10.0
-"""Seconds without a message after which a worker is killed; it sends one every two seconds."""
+"""Seconds without a message after which a worker is killed; it sends one every three seconds."""
 STOP_S: Final = 5.0
 """Seconds in which a worker ends in order."""
 REPLIES_MOST: Final = 100

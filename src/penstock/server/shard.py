@@ -48,6 +48,7 @@ from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.settings.table import BROKER
 from penstock.store.directory import DataDirectory
+from penstock.store.store import Store
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Allowance(NamedTuple):
     """Memory of which the broker's limits are shares; 0 if unknown."""
     open_files: int
     """Descriptors of which connections without a login may take a part."""
+    shards: int = 1
+    """Shards that divide limits in bytes, which settings give for the node."""
 
 
 class Shard:
@@ -82,12 +85,16 @@ class Shard:
         allowance: Allowance,
         standby: bool = False,
         protocols: list[Protocol] | None = None,
+        store: Store | None = None,
     ) -> None:
-        """`name` is the node's name, `data` the directory of durable data. Raises ConfigError."""
+        """`name` is the node's name, `data` the directory of durable data. Raises ConfigError.
+
+        `store` is used instead of the one that settings and directory name.
+        """
         self.settings = settings
         self._directory = None if data is None else DataDirectory(Path(data))
         self._standby = standby
-        self._store = store_of(settings.store, self._directory)
+        self._store = store_of(settings.store, self._directory) if store is None else store
         self.storage_location: str = "" if self._store is None else str(self._store)
         """Location of durable data; empty without a store."""
         self._flow_log = self._make_log(flowlog.FILES, "flow-log")
@@ -274,6 +281,13 @@ class Shard:
         self.driver.slow_turn_s = slow_turn_s(settings)
         _set_latency_target(settings)
 
+    def allow(self, allowance: Allowance) -> None:
+        """Apply another share of the memory. A shard that has more than its new share drains first: its gate closes."""
+        event_loop = self.event_loop
+        self.driver.begin(event_loop.loop.time())
+        _allow_memory(self.driver.broker, allowance)
+        event_loop.schedule()
+
     # Stop
 
     async def close(self) -> None:
@@ -323,8 +337,7 @@ class Shard:
         core = Broker(
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
         )
-        core.table.machine_bytes = allowance.memory_bytes
-        core.gates.set_memory_limit(core.table.limits(BROKER, ""))
+        _allow_memory(core, allowance)
         core.gates.set_disk_limit(core.table.limits(BROKER, ""))
         core.gates.metadata.table_octets_max = settings.arguments_octets_max
         core.gates.metadata.bytes_max = settings.arguments_bytes_max
@@ -359,6 +372,12 @@ def _imported(driver: BrokerDriver, files: list[DefinitionsFile], done: asyncio.
     finally:
         if not done.done():
             done.set_result(problem)
+
+
+def _allow_memory(core: Broker, allowance: Allowance) -> None:
+    core.table.machine_bytes = allowance.memory_bytes
+    core.table.shards = allowance.shards
+    core.gates.set_memory_limit(core.table.limits(BROKER, ""))
 
 
 def slow_turn_s(settings: Settings) -> float:

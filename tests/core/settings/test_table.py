@@ -232,6 +232,18 @@ def test_memory_is_bytes_or_a_share_of_the_machine(bench: Bench) -> None:
     assert "memory-stop=50%" in refused(lambda: bench.set("broker", "", memory_stop="50%"))
 
 
+def test_memory_in_bytes_is_divided_by_the_shards_of_the_node(bench: Bench) -> None:
+    bench.broker.table.machine_bytes = 10_000
+    bench.broker.table.shards = 4
+    plan = bench.set("broker", "", memory_capacity=8000, memory_resume="10%")
+    assert plan.broker.thresholds is not None
+    marks = plan.broker.thresholds
+    assert (marks.capacity.as_dict()["bytes"], marks.resume.as_dict()["bytes"]) == (2000, 1000)
+    plan = bench.set("broker", "", memory_capacity="none")
+    assert plan.broker.thresholds is not None
+    assert plan.broker.thresholds.capacity.unlimited()
+
+
 def test_consumer_settings_are_resolved_for_the_queue(bench: Bench) -> None:
     settings = bench.queue("q").settings
     assert (settings.consumer_window_bytes, settings.consumer_max_rate, settings.slow_consumer_rate) == (-1, -1.0, -1.0)

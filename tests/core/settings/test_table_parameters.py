@@ -17,6 +17,7 @@ def test_parameters_are_kept_by_component_vhost_and_name() -> None:
     assert [each.name for each in table.of()] == ["s", "f"]
     assert [each.name for each in table.of("shovel", "/")] == ["s"]
     assert [each.name for each in table.global_ones()] == ["cluster_name"]
+    assert {each.name for each in table.every()} == {"s", "f", "cluster_name"}
     assert table.put(Parameter("shovel", "/", "s", {})) is shovel
     assert [each.name for each in table.drop_vhost("eu")] == ["f"]
     assert table.drop("shovel", "eu", "s") is None

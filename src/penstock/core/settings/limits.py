@@ -386,14 +386,16 @@ def rates(subject: str, values: dict[str, SettingValue]) -> Limits | None:
     return None if limits.rate_messages is None and limits.rate_bytes is None else limits
 
 
-def limits(subject: str, values: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Limits:
+def limits(
+    subject: str, values: dict[str, SettingValue], defaults: Defaults, machine_bytes: int, shards: int = 1
+) -> Limits:
     """Resolve the limits of an object. Raises PreconditionFailed (406) for contradictory settings.
 
-    `machine_bytes` is the memory of the host, for percentages of it.
+    `machine_bytes` is the memory of the host, for percentages of it. Memory in bytes is divided by `shards`.
     """
     limits = Limits()
     if "memory-capacity" in values or "memory-stop" in values or "memory-resume" in values:
-        limits.thresholds = _memory(subject, values, defaults, machine_bytes)
+        limits.thresholds = _memory(subject, values, defaults, machine_bytes, shards)
     else:
         limits.thresholds = _thresholds(subject, values, defaults)
     limits.disk = _disk(subject, values)
@@ -413,13 +415,15 @@ def _thresholds(subject: str, values: dict[str, SettingValue], defaults: Default
     return None if thresholds.capacity.unlimited() and thresholds.stop.unlimited() else thresholds
 
 
-def _memory(subject: str, values: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
+def _memory(
+    subject: str, values: dict[str, SettingValue], defaults: Defaults, machine_bytes: int, shards: int
+) -> Thresholds | None:
     """Resolve the memory thresholds, which are like a queue's, in bytes, with other names."""
     thresholds: dict[str, SettingValue] = {name: value for name, value in values.items() if name.endswith("-percent")}
     for mark in ("capacity", "stop", "resume"):
         value = values.get(f"memory-{mark}")
         if value is not None:
-            thresholds[f"{mark}-bytes"] = _in_bytes(subject, value, machine_bytes)
+            thresholds[f"{mark}-bytes"] = _in_bytes(subject, value, machine_bytes, shards)
     capacity = values.get("memory-capacity")
     if capacity is not None and capacity.none:  # Set explicitly to none, unlike the default.
         return Thresholds(Level(), Level(), Level())
@@ -451,9 +455,9 @@ def _disk(subject: str, values: dict[str, SettingValue]) -> DiskLimits:
     return limits
 
 
-def _in_bytes(subject: str, value: SettingValue, machine_bytes: int) -> SettingValue:
+def _in_bytes(subject: str, value: SettingValue, machine_bytes: int, shards: int) -> SettingValue:
     if value.text != "%":
-        return value
+        return value if shards == 1 or value.none else value.with_number(max(1, value.number // shards))
     if machine_bytes <= 0:
         raise PreconditionFailed(f"{subject}: {value.describe()}: the memory of this machine is unknown; give bytes")
     return value.with_number(machine_bytes * round(value.real * 100) // 10_000)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -110,6 +111,10 @@ class ParameterTable:
         ]
         keys.sort()
         return [self._parameters[kind, host, name] for host, kind, name in keys]
+
+    def every(self) -> Collection[Parameter]:
+        """Return all parameters in no order, global ones included."""
+        return self._parameters.values()
 
     def global_ones(self) -> list[Parameter]:
         """Return the global parameters, by name."""
@@ -316,7 +321,9 @@ class SettingsTable:
     def __init__(self, defaults: Defaults) -> None:
         self._defaults = defaults
         self.machine_bytes: int = 0
-        """Memory of this host, for settings in percent; 0 if unknown."""
+        """Memory of this host, or of this shard's share of the host, for settings in percent; 0 if unknown."""
+        self.shards: int = 1
+        """Shards that divide a memory limit in bytes."""
         self._entries: dict[str, dict[str, SettingsEntry]] = {}
         self._sorted: dict[str, list[str]] = {}
         """The patterns of each scope in order: sorting 10,000 at each query takes milliseconds."""
@@ -340,6 +347,7 @@ class SettingsTable:
         """Return a table without settings and policies, with the same defaults and machine memory."""
         table = SettingsTable(self._defaults)
         table.machine_bytes = self.machine_bytes
+        table.shards = self.shards
         return table
 
     # Changes (core/settings/changes.py makes them for a broker, all or nothing)
@@ -519,7 +527,7 @@ class SettingsTable:
                 if setting in ("stop-percent", "resume-percent") and setting not in values:
                     values[setting] = value.with_source(BROKER, "", value.by, DEFAULT_RANK)
         subject = "broker" if scope == BROKER else f"{scope} '{name}'"
-        return limits(subject, values, self._defaults, self.machine_bytes)
+        return limits(subject, values, self._defaults, self.machine_bytes, self.shards)
 
     def has_topics(self) -> bool:
         """Return whether any pattern of addresses has a routing key."""

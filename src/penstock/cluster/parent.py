@@ -1,0 +1,275 @@
+"""Parent: the process of a node that listens, logs clients in, and gives each to the shard of its virtual host.
+
+The parent has two brokers of its own, both without queues. The *office* owns users and virtual hosts: its store is the
+catalogue. The *desk* logs clients in (desk.py) and has no virtual hosts; it copies users from the catalogue, as shards
+do. A client that is given away costs the parent nothing.
+
+A client whose shard has no process waits, for most of the time that a login may take. A shard that is given up answers
+at once, with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from typing_extensions import override
+
+from penstock.cluster.access_pages import page_after, read_place
+from penstock.cluster.access_pull import AccessPull
+from penstock.cluster.adoption import FOLDER, prepare
+from penstock.cluster.catalogue import Catalogue, CatalogueReader
+from penstock.cluster.desk import Desk
+from penstock.cluster.packet_channel import Packet, Row
+from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
+from penstock.cluster.shard_orders import HAS, PAGE, PULL, SHARE, VERSION, ShardOrder, folder_of
+from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
+from penstock.cluster.shares import Shares
+from penstock.cluster.supervision import ShardListener, Supervision
+from penstock.cluster.zygote import Zygote
+from penstock.errors import StartError, StoreError
+from penstock.logs.ids import STORE_UNREADABLE
+from penstock.logs.logger import log
+from penstock.server.addresses import parse_address
+from penstock.server.listener import Listener
+from penstock.server.login_record import LoginRecord
+from penstock.server.logins import Logins
+from penstock.server.node import node_name
+from penstock.server.shard import Allowance, Shard
+from penstock.settings.config import Settings
+from penstock.settings.start import NO_LOG
+from penstock.store.directory import DataDirectory
+
+
+class Door:
+    """Way to one shard: the channel to its present process, if there is one."""
+
+    def __init__(self) -> None:
+        self.passer: Passer | None = None
+        self.key = b""
+        self.watch: ShardWatch | None = None
+        self.version = -1
+        """Version of the catalogue that the process has."""
+        self.changed = asyncio.Event()
+        """Set and replaced when the process or the state of the shard is another one."""
+
+    def change(self) -> None:
+        """Wake those who wait for a change."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def close(self) -> None:
+        """Close the channel: clients on their way wait for the next process."""
+        if self.passer is not None:
+            self.passer.close()
+            self.passer = None
+
+    async def give(self, version: int, record: LoginRecord, sock: socket.socket) -> str:
+        """Give a client to the shard, once it has a process with this version; return why that is impossible.
+
+        A shard with an older catalogue might not know the user yet, or the virtual host.
+        """
+        while True:
+            if self.passer is not None and self.passer.is_open() and self.version >= version:
+                try:
+                    await self.passer.pass_on(record, sock)
+                except NotTaken:
+                    continue
+                except ClientRefused as error:
+                    return str(error)
+                return ""
+            if self.watch is not None and self.watch.state == STOPPED:
+                return self.watch.sentence(asyncio.get_running_loop().time())
+            await self.changed.wait()
+
+
+class Parent(ShardListener):
+    """The node."""
+
+    def __init__(
+        self, zygote: Zygote, settings: Settings, data: Path, shards: int, machine: Allowance, patience: Patience
+    ) -> None:
+        """`zygote` was begun with the same settings. `shards` is the least number of shards.
+
+        Raises ConfigError, and StartError for settings that name a database.
+        """
+        if settings.store is not None:
+            raise StartError("shards need a data directory, and the setting 'store' names a database")
+        self._settings = settings
+        self._data = data
+        self._least = shards
+        self._name = node_name()
+        self._machine = machine
+        self._loop = asyncio.get_running_loop()
+        self._directory = DataDirectory(data / FOLDER)
+        self.supervision = Supervision(zygote, self._loop, self, patience)
+        self._shares = Shares(machine, self._send_share)
+        self._doors: dict[str, Door] = {}
+        self.vhosts: dict[str, str] = {}
+        """Shard of each virtual host."""
+        self._reader: CatalogueReader | None = None
+        self._listeners: list[Listener] = []
+        self.addresses: list[tuple[str, int]] = []
+        """Addresses of the listeners: host and port."""
+        own = replace(settings, vhosts=[], definitions=None, traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
+        catalogue = Catalogue(data / FOLDER, self._committed)
+        self.office = Shard(self._name, own, None, machine, store=catalogue)
+        self._desk = Shard(self._name, own, None, machine)
+        self._logins = Logins(settings, self._desk.driver)
+        self._pull: AccessPull | None = None
+
+    async def start(self) -> None:
+        """Open the catalogue, start the shards, and listen. Raises StartError, StoreError, after releasing all."""
+        self._directory.lock()
+        try:
+            await asyncio.to_thread(prepare, self._data, self._least, self._settings.vhosts)
+            for shard in (self.office, self._desk):
+                shard.begin()
+                await shard.hold_store()
+                await shard.restore()
+                shard.admit()
+            self._reader = CatalogueReader(self._data / FOLDER)
+            self.vhosts = self._reader.vhosts()
+            self._pull = AccessPull(self._desk, self._answer_desk)
+            self._pull.ask()
+            await self._pull.whole.wait()
+            self._logins.start(self._desk.event_loop)
+            self._start_shards([row.name for row in self._reader.shards()])
+            desk = Desk(self._desk.event_loop, self.vhosts.__contains__, self._give)
+            for address in self._settings.listen:
+                listener = Listener(self._desk.driver, self._loop, desk.take)
+                self.addresses += await listener.start(*parse_address(address), "listen")
+                self._listeners.append(listener)
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _start_shards(self, names: list[str]) -> None:
+        self.supervision.begin()
+        for name in names:
+            self._doors[name] = Door()
+            self._shares.add(name)
+        for name in names:
+            self._doors[name].watch = self.supervision.add(name)
+
+    async def stop(self) -> None:
+        """Stop to listen, stop the shards in order, and close the catalogue."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        await self.supervision.stop()
+        for door in self._doors.values():
+            door.close()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        for shard in (self._desk, self.office):
+            await shard.close()
+        self._logins.stop()
+        for shard in (self._desk, self.office):
+            await shard.release()
+        self._directory.unlock()
+
+    # Clients
+
+    async def _give(self, vhost: str, record: LoginRecord, sock: socket.socket) -> str:
+        shard = self.vhosts.get(vhost)
+        if shard is None or self._pull is None:
+            return f"vhost '{vhost}' was deleted"
+        return await self._doors[shard].give(self._pull.version, record, sock)
+
+    # Shards
+
+    @override
+    def sockets(self, name: str) -> list[socket.socket]:
+        door = self._doors[name]
+        door.close()
+        ours, theirs = new_channel()
+        door.key = new_key()
+        door.version = -1
+        door.passer = Passer(ours, door.key)
+        return [theirs]
+
+    @override
+    def order(self, name: str) -> Row:
+        data = folder_of(self._data, name)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._shares.begin(name)
+        share = self._shares.share()
+        order = ShardOrder(
+            name, str(data), self._name, tuple(share), str(data / "http.sock"), True, self._doors[name].key.hex()
+        )
+        return order.row()
+
+    @override
+    def question(self) -> Row:
+        self._shares.send_all()
+        return {VERSION: self._version()}
+
+    @override
+    def changed(self, watch: ShardWatch) -> None:
+        door = self._doors[watch.name]
+        door.watch = watch
+        if not watch.has_process:
+            door.close()
+        door.change()
+
+    @override
+    def received(self, name: str, packet: Packet) -> None:
+        super().received(name, packet)
+        message, door = packet.message, self._doors[name]
+        if PULL in message:
+            self._answer(message, name, lambda page: self.supervision.send(name, {PAGE: page}))
+        if HAS in message and message[HAS] != door.version:
+            door.version = int(message[HAS])
+            door.change()
+
+    def _send_share(self, name: str, share: Allowance) -> bool:
+        return self.supervision.send(name, {SHARE: list(share)})
+
+    # The catalogue
+
+    def _answer_desk(self, request: Row) -> None:
+        """Answer the desk's own pull, in the next pass of the loop."""
+        pull = self._pull
+        assert pull is not None
+        if PULL in request:
+            self._answer(request, "", lambda page: self._loop.call_soon(pull.apply, page))
+
+    def _answer(self, request: Row, shard: str, send: Callable[[Row], object]) -> None:
+        """Answer a request for a page. A catalogue that cannot be read is asked again after the next question."""
+        if self._reader is None:
+            return
+        try:
+            send(page_after(self._reader, read_place(request[PULL]), shard))
+        except StoreError as error:
+            log(STORE_UNREADABLE, "%s", error)
+
+    def _version(self) -> int:
+        """Return the version of the catalogue; that of the desk while it cannot be read."""
+        try:
+            return -1 if self._reader is None else self._reader.version()
+        except StoreError as error:
+            log(STORE_UNREADABLE, "%s", error)
+            return -1 if self._pull is None else self._pull.version
+
+    def _committed(self, version: int) -> None:
+        """Spread a change. The thread of the store calls this."""
+        self._loop.call_soon_threadsafe(self._spread, version)
+
+    def _spread(self, version: int) -> None:
+        if self._reader is None or self._pull is None:
+            return
+        try:
+            placed = self._reader.vhosts()
+        except StoreError as error:
+            log(STORE_UNREADABLE, "%s", error)
+            return
+        self.vhosts.clear()
+        self.vhosts.update(placed)
+        self._pull.meet(version)
+        for name in self._doors:
+            self.supervision.send(name, {VERSION: version})
