@@ -30,6 +30,7 @@ from penstock.bridges.carrier import EMPTY_S, LOOK_S, Terms
 from penstock.bridges.ends import End
 from penstock.bridges.held_why import HeldWhy
 from penstock.bridges.state import AWAY, HELD, IDLE, MOVING, REFUSED, State
+from penstock.client import cursors
 from penstock.client.aio import Connection
 from penstock.client.engine.connection import OPEN
 from penstock.client.engine.events import CLOSED, LOST, RECONNECTED, Event
@@ -81,7 +82,7 @@ _NOT_FOUND: Final = 404
 
 
 class Known:
-    """What the attempts of one bridge in a process know of its target. Each attempt has a carrier of its own."""
+    """Knowledge of one bridge about its target, for its attempts in a process: each has a carrier of its own."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -232,7 +233,7 @@ class BlockCarrier:
         """Attach to the cursor, and find out what the target has."""
         queue = self._source.queue
         held = await old.request(
-            "cursor.attach",
+            cursors.ATTACH,
             cursor=self._cursor,
             queues=[queue],
             starting="earliest",
@@ -318,7 +319,7 @@ class BlockCarrier:
             "least": GATHER_ROWS if wait_s == GATHER_S else 0,
             "wait_ms": round(wait_s * 1000),
         }
-        planning = self._request(old, "cursor.plan", fields, old.core().terms.call_timeout + wait_s)
+        planning = self._request(old, cursors.PLAN, fields, old.core().terms.call_timeout + wait_s)
         found = await self._unless_stopped(planning)
         return found or {"end": {queue: self._at}, "tail": {queue: self._at}}
 
@@ -357,7 +358,7 @@ class BlockCarrier:
             "bytes": BLOCK_BYTES,
             "columns": columns,
         }
-        found = await self._request(old, "cursor.range", fields)
+        found = await self._request(old, cursors.RANGE, fields)
         if not isinstance(found, memoryview):
             raise ClientError("the broker answered cursor.range with an object where a block was due")
         return CarriedBlock(found)
@@ -432,7 +433,7 @@ class BlockCarrier:
             while self._settled < self._at:
                 end = self._at
                 fields = {"cursor": self._cursor, "token": self._token, "end": {self._source.queue: end}}
-                await self._request(old, "cursor.settle", fields)
+                await self._request(old, cursors.SETTLE, fields)
                 self._settled = end
 
     # Ending, and waiting for the ends
@@ -457,11 +458,11 @@ class BlockCarrier:
         queue = self._source.queue
         with suppress(PenstockError):
             fields = {"cursor": self._cursor, "token": self._token, "end": {queue: self._at}}
-            await self._request(old, "cursor.settle", fields)  # It is refused if the cursor is another bridge's now.
+            await self._request(old, cursors.SETTLE, fields)  # It is refused if the cursor is another bridge's now.
             next_one = {"cursor": f"{self._cursor} next", "queues": [queue], "starting": "earliest", "dry_run": True}
-            found = await self._request(old, "cursor.attach", next_one)
+            found = await self._request(old, cursors.ATTACH, next_one)
             if found["initial"][queue] >= self._at:
-                await old.request("cursor.delete", cursor=self._cursor)
+                await old.request(cursors.DELETE, cursor=self._cursor)
 
     async def _end(self) -> None:
         """Drop what is left: requests without an answer, and the question why the target holds."""
@@ -581,7 +582,7 @@ async def block_obstacle(old: Connection, new: Connection, source: End, terms: T
         if int(declared["consumer_count"]):
             return f"queue {source.queue} has consumers, with which a bridge competes by messages only"
         await old.request(
-            "cursor.attach",
+            cursors.ATTACH,
             cursor=f"bridge {label_of(name)}",
             queues=[source.queue],
             starting="earliest",

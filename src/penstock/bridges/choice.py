@@ -37,7 +37,7 @@ class Choice:
         self.found = wanted if wanted == AT_LEAST_ONCE else ""
         """EXACTLY_ONCE or AT_LEAST_ONCE; empty until the ends were asked."""
         self.known = Known()
-        """What the carriers by blocks, one after the other, know of the target."""
+        """Knowledge of the carriers by blocks about the target."""
 
     @property
     def delivery(self) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.client.control_operations import Answer, Names, asking
 from penstock.client.engine.connection import Engine
 from penstock.client.engine.waits import Steps
 from penstock.client.errors import ClientError
 
+ATTACH: Final = "cursor.attach"
+PLAN: Final = "cursor.plan"
+RANGE: Final = "cursor.range"
+SETTLE: Final = "cursor.settle"
+DELETE: Final = "cursor.delete"
+"""Operations of a reader."""
 Places = str | Mapping[str, int]
 """"earliest", "latest", or sequence numbers by queue."""
 
@@ -39,7 +45,7 @@ def create_cursor(engine: Engine, cursor: str, queues: Names, at: Places = "earl
     Raises `ControlError` 405 for a cursor that exists, or as `attach_cursor`.
     """
     fields = {"cursor": cursor, "queues": list(queues), "starting": at, "create": True}
-    answer = yield from asking(engine, "cursor.attach", fields)
+    answer = yield from asking(engine, ATTACH, fields)
     return dict(answer["initial"])
 
 
@@ -72,7 +78,7 @@ def release_cursor(engine: Engine, cursor: str, queues: Names) -> Steps[None]:
 
 def delete_cursor(engine: Engine, cursor: str) -> Steps[None]:
     """Delete a cursor; its queues become ordinary queues again."""
-    yield from asking(engine, "cursor.delete", {"cursor": cursor})
+    yield from asking(engine, DELETE, {"cursor": cursor})
 
 
 def attach_cursor(
@@ -84,7 +90,7 @@ def attach_cursor(
     connection reads through the cursor, unless `takeover`.
     """
     fields = {"cursor": cursor, "queues": list(queues), "starting": starting, "takeover": takeover}
-    answer = yield from asking(engine, "cursor.attach", fields)
+    answer = yield from asking(engine, ATTACH, fields)
     return Attached(
         answer["token"], answer["initial"], answer["settled"], answer["tail"], bool(answer.get("created", False))
     )
@@ -109,7 +115,7 @@ def plan_batch(
     """
     holder = {"cursor": cursor, "token": token, "settle": settle, "start": start}
     fields = {**holder, "rows": rows, "bytes": bytes, "wait_ms": round(wait * 1000), "upto": upto}
-    answer = yield from asking(engine, "cursor.plan", fields, wait)
+    answer = yield from asking(engine, PLAN, fields, wait)
     return Plan(answer["end"], answer["tail"], answer["rows"], answer["bytes"])
 
 
@@ -136,7 +142,7 @@ def read_range(
         fields["columns"] = list(columns)
     if query is not None:
         fields["query"] = query
-    answer = yield from engine.requesting("cursor.range", {**fields, "rows": rows, "bytes": bytes})
+    answer = yield from engine.requesting(RANGE, {**fields, "rows": rows, "bytes": bytes})
     if not isinstance(answer, memoryview):
         raise ClientError("the broker answered cursor.range with an object where a block was due")
     return answer
@@ -144,5 +150,5 @@ def read_range(
 
 def settle_cursor(engine: Engine, cursor: str, token: int, end: Mapping[str, int]) -> Steps[dict[str, int]]:
     """Settle everything up to `end`; return the settled positions, which never decrease."""
-    answer = yield from asking(engine, "cursor.settle", {"cursor": cursor, "token": token, "end": end})
+    answer = yield from asking(engine, SETTLE, {"cursor": cursor, "token": token, "end": end})
     return dict(answer["settled"])
