@@ -269,7 +269,7 @@ POLICY_HELP: Final = "keys in the last column are stored, and have no effect her
 BRIDGES: Final = _listed(
     "bridges",
     "--filter 'state!=moving'",
-    "name, component, state, reason, source, target, carried, refused, lag, user",
+    "name, component, state, source, target, carried, refused, lag, user, reason",
 )
 JOBS: Final = Listing(
     "jobs list", "job.list",
