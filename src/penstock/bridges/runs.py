@@ -8,7 +8,6 @@ a pause, which doubles with each failure and has jitter, so that a wrong passwor
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,8 @@ from penstock.bridges.federation_link import FederationLink
 from penstock.bridges.plans import Carries, Plan, Spec, plan_of
 from penstock.bridges.state import AWAY, ENDED, MOVING, REFUSED, STARTING, State
 from penstock.errors import ConfigError, PenstockError
+from penstock.logs.ids import INTERNAL_ERROR
+from penstock.logs.logger import log
 
 PAUSE_MOST_S: Final = 30.0
 """Most seconds between two attempts, unless the definition says more."""
@@ -137,7 +138,7 @@ class Bridge:
         while frame is not None and frame.tb_next is not None:
             frame = frame.tb_next
         place = "" if frame is None else f" at {frame.tb_frame.f_code.co_qualname}, line {frame.tb_lineno}"
-        logging.getLogger("penstock").error("Bridge %s: %s%s", self._spec["key"], type(error).__name__, place)
+        log(INTERNAL_ERROR, "Bridge %s: %s%s", self._spec["key"], type(error).__name__, place)
         return f"an error of the worker: {type(error).__name__}{place}"
 
     async def _pause(self, plan: Plan, problem: str) -> None:

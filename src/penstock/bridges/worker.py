@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from penstock.bridges.runs import STOP_S, Bridge
 from penstock.client.errors import ClientError
+from penstock.logs.ids import INTERNAL_ERROR
+from penstock.logs.logger import log
 from penstock.server.bridge_channel import BridgeChannel, ChannelEnded
 
 Row = dict[str, Any]
@@ -134,7 +136,7 @@ class Worker:
     def _over(self, key: str, task: asyncio.Task[None]) -> None:
         del self._running[key]
         if not task.cancelled() and task.exception() is not None:
-            logging.getLogger("penstock").error("Bridge %s: %s", key, type(task.exception()).__name__)
+            log(INTERNAL_ERROR, "Bridge %s: %s", key, type(task.exception()).__name__)
             self._wanted.pop(key, None)  # Otherwise it would begin again at once, and again.
         self._renew(key)
 
@@ -184,8 +186,7 @@ class Worker:
 
 def main(words: list[str]) -> None:
     """Run the worker on the channel with the descriptor that the only word names."""
-    logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    logging.getLogger("penstock").setLevel(logging.ERROR)  # The broker logs states from the reports.
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")  # The broker logs states from the reports.
     channel = BridgeChannel(socket.socket(fileno=int(words[0])))
 
     async def run() -> None:

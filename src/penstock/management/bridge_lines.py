@@ -41,7 +41,7 @@ def sentences_of(queue: Queue, found: list[Bridge], wall: float) -> list[str]:
         takes = bridge.has_queue(SOURCE, queue.vhost, queue.name)
         sentences.append(_sentence(queue, bridge, takes, wall))
         if takes:
-            sentences += [f"there: {each.removeprefix('there: ')}" for each in _told(bridge)]
+            sentences += [f"there: {each.removeprefix('there: ')}" for each in _sentences_there(bridge)]
     return sentences
 
 
@@ -60,6 +60,6 @@ def _sentence(queue: Queue, bridge: Bridge, takes: bool, wall: float) -> str:
     return f"{name} {way}, and is {state}{age}" + (f": {reason}" if reason else "")
 
 
-def _told(bridge: Bridge) -> list[str]:
+def _sentences_there(bridge: Bridge) -> list[str]:
     why = bridge.report.get("why")
     return [str(each) for each in why] if isinstance(why, list) else []
