@@ -15,7 +15,7 @@ def test_port_that_is_in_use_is_reported_in_a_sentence(served: BrokerProcess, we
     assert (done.returncode, done.stdout) == (1, "")
     assert "the port is in use" in done.stderr
     wrong = penstock_command("serve", "--memory", "--listen", "127.0.0.1:0", "--http", "8080")
-    assert wrong.stderr == "penstock: --http 8080 is not HOST:PORT, such as 127.0.0.1:5672\n"
+    assert wrong.stderr == "penstock: --http 8080 is not HOST:PORT, such as 127.0.0.1:5672, or unix:PATH\n"
 
 
 async def test_requests_that_come_while_the_application_is_loaded_are_all_answered() -> None:
