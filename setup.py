@@ -42,6 +42,8 @@ OF_MODULE = "__native_"
 """How the names of its files begin, but for those of mypyc's own library."""
 BUNDLES = {"hot": 2, "cold": 6}
 """Files of C that can be compiled at the same time; each reads all declarations, which takes half a second."""
+SECOND = ("amqp10", "client___engine")
+"""Parts of the names of the modules for speed that are in the second file: AMQP 1.0 and the client."""
 HOT = (
     "client/engine/amqp",
     "client/engine/messages",
@@ -163,11 +165,17 @@ def write(path: Path, text: str) -> None:
 
 
 def bundles(sources: list[Path], name: str) -> list[str]:
-    """Gather generated C into a few files of about the same length that include it; return their paths."""
+    """Gather generated C into a few files that include it; return their paths.
+
+    They have about the same length. Modules for speed are gathered by protocol instead: the compiler puts functions into
+    their callers only within a file, so what a step costs would follow from the lengths of all modules.
+    """
     parts: list[list[Path]] = [[] for _ in range(BUNDLES[name])]
     lengths = [0] * len(parts)
     for source in sorted(sources, key=lambda path: (-path.stat().st_size, path)):
         shortest = lengths.index(min(lengths))
+        if name == "hot":
+            shortest = int(any(each in source.name for each in SECOND))
         parts[shortest].append(source)
         lengths[shortest] += source.stat().st_size
     found = []
