@@ -167,8 +167,8 @@ def write(path: Path, text: str) -> None:
 def bundles(sources: list[Path], name: str) -> list[str]:
     """Gather generated C into a few files that include it; return their paths.
 
-    They have about the same length. Modules for speed are gathered by protocol instead: the compiler inlines only within
-    a file, so what a step costs would follow from the lengths of all modules.
+    They have about the same length. Modules for speed are gathered by protocol instead: the compiler inlines within a
+    file, so what a step costs would follow from the lengths of all modules.
     """
     parts: list[list[Path]] = [[] for _ in range(BUNDLES[name])]
     lengths = [0] * len(parts)
