@@ -239,6 +239,16 @@ async def test_user_without_the_tag_management_hears_which_gate_holds(broker: Br
             assert both.target in carrier.why[0]
 
 
+async def test_target_that_is_full_beyond_its_hold_deadline_holds_the_carrier(broker: BrokerProcess) -> None:
+    async with ends(broker.url, broker.url, capacity_messages=5, hold_deadline=0.2) as both:
+        await both.put(0, 12)
+        carrier = carrier_of(broker.url, broker.url, both.source, f"queue={both.target}")
+        async with running(carrier):
+            await seen(lambda: carrier.state.name == HELD and "hold deadline" in carrier.state.reason)
+            assert await both.take(12) == list(range(12))
+            assert carrier.state.reasons == []
+
+
 async def test_rejecting_target_is_tried_again_in_order(broker: BrokerProcess) -> None:
     async with ends(broker.url, broker.url, capacity_messages=5, overflow="reject") as both:
         await both.put(0, 12)

@@ -79,6 +79,8 @@ IN_USE_S: Final = 5.0
 _IN_USE: Final = 405
 _FENCED: Final = 409
 _NOT_FOUND: Final = 404
+_DEADLINE: Final = "deadline"
+"""Cause of a refusal at the hold deadline."""
 
 
 class Known:
@@ -96,10 +98,12 @@ class Doubtful(ClientError):
 class _Refused(ClientError):
     """The target has refused a row."""
 
-    def __init__(self, text: str, again: bool) -> None:
+    def __init__(self, text: str, again: bool, is_held: bool) -> None:
         super().__init__(text)
         self.again = again
         """True if it may take the row later."""
+        self.is_held = is_held
+        """True if the row has waited for room until its hold deadline."""
 
 
 class _Sent:
@@ -209,9 +213,12 @@ class BlockCarrier:
                 self._drop_sent()
                 if self._is_final(error):
                     raise
-                if self.state.carried > carried:
+                is_held = isinstance(error, _Refused) and error.is_held
+                if is_held or self.state.carried > carried:
                     pause = PAUSE_S
-                if not (isinstance(error, ControlError) and error.code == _FENCED):
+                if is_held:
+                    self.state.change(HELD, str(error), self._now())
+                elif not (isinstance(error, ControlError) and error.code == _FENCED):
                     self._refuse(error)
                 await self._pause(pause)
                 pause = min(2 * pause, PAUSE_MOST_S)
@@ -397,7 +404,10 @@ class BlockCarrier:
             return
         again = answer.get("retriable") is True
         await self._drain()
-        raise _Refused(f"{self._target} refuses: {answer.get('text', 'it gives no reason')}", again)
+        reason = str(answer.get("text", "it gives no reason"))
+        if answer.get("cause") == _DEADLINE:
+            raise _Refused(f"{self._target} has no room: {reason}", True, True)
+        raise _Refused(f"{self._target} refuses: {reason}", again, False)
 
     def _adapt(self, seconds: float) -> None:
         """Make the next blocks smaller if the target takes long for one, and larger if it does not."""
