@@ -37,6 +37,7 @@ from penstock.client.engine.events import CLOSED, LOST, RECONNECTED, Event
 from penstock.client.errors import ClientError, ConnectionClosed, ControlError, Timeout
 from penstock.client.options import Options
 from penstock.errors import ConfigError, PenstockError
+from penstock.flow.gate import DEADLINE
 
 T = TypeVar("T")
 
@@ -66,8 +67,6 @@ PAUSE_MOST_S: Final = 30.0
 """Seconds before refused messages are sent again, and before a refused request: they double up to the most."""
 KNOWN_S: Final = 3_600.0
 """Seconds for which marks are safe: a target that has none after less has lost its messages with them."""
-ASK_S: Final = 2.0
-"""Seconds between two questions why the target holds."""
 REASONS: Final = 10
 """Different reasons of refusals that are kept."""
 NAME_CHARACTERS: Final = 80
@@ -79,8 +78,6 @@ IN_USE_S: Final = 5.0
 _IN_USE: Final = 405
 _FENCED: Final = 409
 _NOT_FOUND: Final = 404
-_DEADLINE: Final = "deadline"
-"""Cause of a refusal at the hold deadline."""
 
 
 class Known:
@@ -163,8 +160,6 @@ class BlockCarrier:
         self._has_begun = False
         self._sent: deque[_Sent] = deque()
         self._answered_at = 0.0
-        self._asked_at = 0.0
-        self._asking: asyncio.Task[None] | None = None
 
     @property
     def why(self) -> list[str]:
@@ -405,7 +400,7 @@ class BlockCarrier:
         again = answer.get("retriable") is True
         await self._drain()
         reason = str(answer.get("text", "it gives no reason"))
-        if answer.get("cause") == _DEADLINE:
+        if answer.get("cause") == DEADLINE:
             raise _Refused(f"{self._target} has no room: {reason}", True, True)
         raise _Refused(f"{self._target} refuses: {reason}", again, False)
 
@@ -477,9 +472,6 @@ class BlockCarrier:
     async def _end(self) -> None:
         """Drop what is left: requests without an answer, and the question why the target holds."""
         self._drop_sent()
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
         await self._why.close()
 
     async def _unless_stopped(self, asked: asyncio.Task[T]) -> T | None:
@@ -547,18 +539,12 @@ class BlockCarrier:
             rows = sum(each.rows for each in self._sent)
             sentence = self.why[0] if self.why else f"it has not confirmed {rows:,} messages"
             state.change(HELD, f"{self._target} has no room: {sentence}", now)
-            self._ask(now)
+            self._why.ask_beside(now)
         else:
             state.change(IDLE, "", now)
 
     def _is_held(self, now: float) -> bool:
         return bool(self._sent) and now - self._answered_at > EMPTY_S
-
-    def _ask(self, now: float) -> None:
-        """Ask the target why it holds, beside the wait."""
-        if now - self._asked_at >= ASK_S and (self._asking is None or self._asking.done()):
-            self._asked_at = now
-            self._asking = asyncio.ensure_future(self._why.ask(str(self._options[1]["name"])))
 
     def _request(
         self, connection: Connection, operation: str, fields: dict[str, Any] | bytes, timeout: float | None = None

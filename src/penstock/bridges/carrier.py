@@ -53,8 +53,6 @@ HELD_S: Final = 0.5
 """Seconds in which nothing was sent or confirmed, from which on a target without room holds the carrier."""
 LAG_S: Final = 5.0
 """Seconds between two questions how many messages the source has, while messages move or are held."""
-WHY_S: Final = 2.0
-"""Seconds between two questions why the target holds."""
 ENDING_S: Final = 10.0
 """Most seconds in which the end waits for confirms of messages on their way."""
 CLOSE_S: Final = 5.0
@@ -160,9 +158,6 @@ class Carrier:
         self._trial: Delivery | None = None
         """Message of the last attempt."""
         self._why = HeldWhy(new, target.queue)
-        self._asking: asyncio.Task[None] | None = None
-        self._ask_at = 0.0
-        """Question why the target holds, and the time of the next one."""
         self._length: Callable[[], Coroutine[Any, Any, int | None]] | None = None
         """Function that asks how many messages the source has; None if it does not tell."""
 
@@ -298,10 +293,8 @@ class Carrier:
         try:
             await self._carry(relay, publisher, old, new)
         finally:
-            tasks = [measuring] if self._asking is None else [measuring, self._asking]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            measuring.cancel()
+            await asyncio.gather(measuring, return_exceptions=True)
             await self._why.close()
             await self._end(relay, publisher, new)
 
@@ -419,12 +412,6 @@ class Carrier:
                 return
             await asyncio.sleep(LAG_S)
 
-    def _ask_why(self, now: float) -> None:
-        """Ask the target why it holds, beside the wait, if the carrier does not end by itself."""
-        if self._terms.tries_again and now >= self._ask_at and (self._asking is None or self._asking.done()):
-            self._ask_at = now + WHY_S
-            self._asking = asyncio.ensure_future(self._why.ask(str(self._options[1]["name"])))
-
     def _look(self, relay: Relay, publisher: Publisher) -> None:
         """Set the state from what was seen last."""
         now, state = asyncio.get_running_loop().time(), self.state
@@ -447,10 +434,10 @@ class Carrier:
             state.change(HELD, f"{self._target} has not confirmed {relay.under_way:,} messages", now)
         else:
             state.change(IDLE, "", now)
-        if state.name == HELD:
-            self._ask_why(now)
-        else:
+        if state.name != HELD:
             self._why.sentences = []
+        elif self._terms.tries_again:  # Otherwise it ends by itself, and nobody reads the answer.
+            self._why.ask_beside(now)
 
     def _silent(self, now: float) -> dict[str, str]:
         """Return an end from which nothing has come for longer than the time between two heartbeats."""

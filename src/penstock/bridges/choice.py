@@ -7,14 +7,14 @@ stays as long as the definition does: a bridge that changed its carrier in betwe
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Final
+from typing import Final
 
 from penstock.bridges.block_carrier import BlockCarrier, Known, block_obstacle
 from penstock.bridges.carrier import CLOSE_S, NOUNS, Carrier, EndLost, Terms
 from penstock.bridges.ends import End
 from penstock.bridges.state import State
 from penstock.client.aio import Connection
-from penstock.client.errors import ClientError, ConnectError, LoginRefused, WrongServer
+from penstock.client.errors import ClientError, ConnectError, WrongProtocol
 from penstock.client.options import Options
 from penstock.errors import ConfigError, PenstockError
 
@@ -95,14 +95,8 @@ class ChosenCarrier:
         if self._is_stopping:
             return self.state
         if self._choice.found == EXACTLY_ONCE:
-            given: tuple[Any, ...] = (
-                *self._choice.by_blocks,
-                self._terms,
-                self._choice.name,
-                self.state,
-                self._choice.known,
-            )
-            self._carrier = BlockCarrier(source, target, *given)
+            name, known = self._choice.name, self._choice.known
+            self._carrier = BlockCarrier(source, target, *self._choice.by_blocks, self._terms, name, self.state, known)
         else:
             self._carrier = Carrier(source, target, *self._choice.by_messages, self._terms, self.state)
         return await self._carrier.run()
@@ -121,11 +115,9 @@ async def _opened(index: int, options: Options, stack: AsyncExitStack) -> Connec
 
     try:
         await connection
-    except (LoginRefused, WrongServer) as error:
-        raise EndLost(f"{NOUNS[index]} cannot be reached: {error}") from error
+    except WrongProtocol as error:
+        raise _Foreign(f"{NOUNS[index]} does not speak AMQP 0-9-1") from error
     except ConnectError as error:
-        if "another version of AMQP" in error.text:
-            raise _Foreign(f"{NOUNS[index]} does not speak AMQP 0-9-1") from error
         raise EndLost(f"{NOUNS[index]} cannot be reached: {error}") from error
     stack.push_async_callback(close)
     return connection

@@ -19,6 +19,8 @@ from penstock.errors import PenstockError
 
 ANSWER_S: Final = 2.0
 """Most seconds for an answer, and for the connection to it."""
+ASK_S: Final = 2.0
+"""Seconds between two questions."""
 SENTENCES_MOST: Final = 5
 """Most sentences of one answer."""
 
@@ -37,6 +39,15 @@ class HeldWhy:
         self._connection: Connection | None = None
         self.sentences: list[str] = []
         """Sentences of the last answer; none if messages move, or there was no answer."""
+        self._asking: asyncio.Task[None] | None = None
+        self._next_at = 0.0
+        """Time from which on the next question may be asked."""
+
+    def ask_beside(self, now: float) -> None:
+        """Ask beside other work, unless a question is under way or was asked a moment ago."""
+        if now >= self._next_at and (self._asking is None or self._asking.done()):
+            self._next_at = now + ASK_S
+            self._asking = asyncio.ensure_future(self.ask(str(self._options["name"])))
 
     async def ask(self, name: str) -> None:
         """Ask why the bridge is held; `name` is that of the connection over which it publishes."""
@@ -45,11 +56,16 @@ class HeldWhy:
                 connection = await self._opened()
                 self.sentences = await self._answer(connection, name)
         except (PenstockError, OSError, TimeoutError):
-            self.sentences = []
-            await self.close()
+            await self._close()
 
     async def close(self) -> None:
-        """Close the connection, and forget the last answer."""
+        """End a question under way, close the connection, and forget the last answer."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+        await self._close()
+
+    async def _close(self) -> None:
         connection, self._connection = self._connection, None
         self.sentences = []
         if connection is not None:
