@@ -11,7 +11,6 @@ The file is written under another name until it is complete. So an empty file is
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -32,7 +31,6 @@ from penstock.persistence.metadata_records import (
     names_of,
     unpack,
 )
-from penstock.store.directory import synchronise
 from penstock.store.faults import fault, is_damage, refused
 from penstock.store.records import (
     Damage,
@@ -42,6 +40,7 @@ from penstock.store.records import (
     StoreTransaction,
     ignore,
 )
+from penstock.store.schema import making
 from penstock.store.space import room
 from penstock.store.store import Store, Usage
 from penstock.store.tables import METADATA_RECORDS, Table
@@ -362,22 +361,14 @@ def check_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _make(path: Path) -> None:
-    """Create the file, under another name until it is complete. Raises sqlite3.Error, OSError."""
-    part = path.with_name(path.name + ".new")
-    for end in ("", "-journal", "-wal", "-shm"):
-        part.with_name(part.name + end).unlink(missing_ok=True)
-    os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as connection:
-        connection.execute("PRAGMA synchronous = FULL")
+    """Create the file. Raises sqlite3.Error, OSError."""
+    with making(path) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute("BEGIN IMMEDIATE")
         for statement in TABLES:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
-        connection.execute("PRAGMA journal_mode = WAL")
-    part.rename(path)
-    synchronise(path.parent)
 
 
 def _connected(path: Path) -> sqlite3.Connection:

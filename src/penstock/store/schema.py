@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -172,7 +172,16 @@ def _refuse_if_counted(path: Path) -> None:
 
 
 def make(path: Path) -> None:
-    """Create the file, under another name until it is complete, so that a short file is always a truncated one.
+    """Create the file with the present tables. Raises sqlite3.Error or OSError."""
+    with making(path) as connection:
+        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        migrate(connection, path)
+
+
+@contextlib.contextmanager
+def making(path: Path) -> Iterator[sqlite3.Connection]:
+    """Create a database under another name until it is complete, so that a short file is always a truncated one.
 
     The file has a write-ahead log from the start, and never a rollback journal under its own name. On some file systems
     a power failure could leave such a journal beside a log, and the file would be refused. Raises sqlite3.Error or
@@ -184,9 +193,7 @@ def make(path: Path) -> None:
     os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        migrate(connection, path)
+        yield connection
         connection.execute("PRAGMA journal_mode = WAL")
     part.rename(path)
     synchronise(path.parent)
