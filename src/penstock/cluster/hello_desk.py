@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -26,11 +25,10 @@ from penstock.cluster.client_hello import RECORD_HEAD, RECORD_OCTETS, record_oct
 from penstock.cluster.giving import NOTHING, Giving
 from penstock.connections.connection import Connection
 from penstock.connections.log_line import SOCKET
-from penstock.connections.peer import Peer, is_loopback
+from penstock.connections.peer import Peer
 from penstock.errors import StartError
 from penstock.server.event_loop import EventLoop
 from penstock.server.listener import Take
-from penstock.server.socket_ends import ends_of
 from penstock.server.socket_transport import SocketTransport, attach
 from penstock.server.transport import Transport
 from penstock.server.turn_loop import TurnLoop
@@ -92,8 +90,9 @@ class HelloTransport(Transport):
 
     @override
     def _peer_at(self, transport: asyncio.Transport) -> Peer:
-        (host, port), (ours, at) = ends_of(transport)
-        return Peer(f"{host}:{port}", is_loopback(host), sys.intern(f"{ours}:{at}"), True)
+        peer = super()._peer_at(transport)
+        peer.securing = True
+        return peer
 
     @override
     def get_buffer(self, sizehint: int) -> memoryview | None:  # type: ignore[override]
