@@ -82,6 +82,19 @@ def console(
     assert complaints == []
 
 
+def reached(page: Page, condition: str, arg: object = None) -> None:
+    """Wait until a function of the page, given as JavaScript, returns true.
+
+    The page's policy forbids the evaluation of text within the page, by which Playwright's `wait_for_function` looks
+    again; so that function works only if the condition holds at once.
+    """
+    waiting = f"""async (arg) => {{
+        const condition = {condition};
+        while (!(await condition(arg))) await new Promise((done) => setTimeout(done, 20));
+    }}"""
+    page.evaluate(waiting, arg)
+
+
 def visit(process: BrokerProcess, page: Page, key: str) -> None:
     """Open a page anew."""
     page.goto(f"{process.http}/#/{key}")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.brokers import BrokerProcess, some_name
-from tests.support.console_browser import visit
+from tests.support.console_browser import reached, visit
 from tests.support.http_client import Web
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def test_j_and_k_move_between_rows_and_enter_opens_one(process: BrokerProcess, p
     visit(process, page, "queues")
     page.get_by_label("Filter by name").fill(" key")
     rows = page.locator("main tr[data-href]")
-    page.wait_for_function("document.querySelectorAll('main tr[data-href]').length === 2")
+    reached(page, "() => document.querySelectorAll('main tr[data-href]').length === 2")
     page.get_by_role("heading", level=1).focus()
     page.keyboard.press("j")
     first = rows.filter(has=page.locator(":scope:focus")).inner_text()

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.brokers import BrokerProcess, serving, some_name
-from tests.support.console_browser import HTML, console, visit
+from tests.support.console_browser import HTML, console, reached, visit
 from tests.support.http_client import Web
 from tests.support.raw_channel import Connection
 
@@ -160,7 +160,8 @@ def test_chart_begins_with_the_history_and_arrow_keys_read_its_points(
         web.publish(queue)
     history = f"/penstock/history/%2F/{queue}?seconds=5"
     visit(process, page, path(queue))
-    page.wait_for_function(
+    reached(
+        page,
         """async (path) => {
             const answer = await fetch(`/api${path}`, { headers: { authorization: `Basic ${btoa("guest:guest")}` } });
             return (await answer.json()).tiers[0].messages.length >= 2;
