@@ -25,7 +25,7 @@ from penstock.errors import StartError
 from penstock.server.shard import Allowance
 from penstock.settings.config import Settings
 from penstock.sync import Connection, connect
-from tests.support.brokers import PATIENCE, eventually
+from tests.support.brokers import PATIENCE, eventually, serving
 from tests.support.told_program import ToldProgram
 
 
@@ -256,11 +256,14 @@ async def test_store_of_a_broker_becomes_the_first_shard_and_goes_back(tmp_path:
             put(connection, "q", 1)
         node.end_input()
         node.await_row(stopped=True)
-    async with penstock.Broker("127.0.0.1:0", data=tmp_path, http="off") as broker:
-        assert "old" in broker.driver.broker.vhosts
-        url = broker.url.replace("amqp://", "amqp://alice:secret@")
-        async with penstock.connect(url) as client:
+    library = penstock.Broker("127.0.0.1:0", data=tmp_path, http="off")
+    with pytest.raises(StartError, match="is that of a node with shards: use `penstock serve`"):
+        await library.start()
+    with serving(tmp_path, "--data", str(tmp_path), "--http", "off") as broker:
+        async with penstock.connect(broker.url_of("alice", "secret")) as client:
             assert await client.delete_queue("orders") == 1
+        async with penstock.connect(broker.url_of("alice", "secret") + "old") as client:
+            assert await client.delete_queue("q") == 1
 
 
 def test_second_node_of_a_directory_is_refused(begin: Begin) -> None:

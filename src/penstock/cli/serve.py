@@ -115,12 +115,12 @@ def serve(
 
         serve_node(settings, quiet)
         return
-    _check_alone(settings)
+    dissolving = _was_node(settings)
     with (
         without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
         asyncio.Runner(loop_factory=new_loop) as runner,
     ):
-        runner.run(_serve(settings, standby))
+        runner.run(_serve(settings, standby, dissolving))
 
 
 def _stored(settings: Settings, data: Path | None, store: str | None, memory: bool) -> Settings:
@@ -148,12 +148,16 @@ def _check_shards(settings: Settings) -> None:
         raise StartError(f"shards need a data directory, and {where}: use --data DIR, or no shards")
 
 
-def _check_alone(settings: Settings) -> None:
-    """Refuse the data directory of a node with several shards. Raises StoreError."""
-    if settings.data is not None and (Path(settings.data) / "cluster").is_dir():
-        from penstock.cluster.adoption import check_alone
+def _was_node(settings: Settings) -> bool:
+    """Return whether the data directory is that of a node with one shard. Raises StoreError if it has several."""
+    from penstock.store.directory import CATALOGUE
 
-        check_alone(Path(settings.data))
+    if settings.data is None or not (Path(settings.data) / CATALOGUE).exists():
+        return False
+    from penstock.cluster.adoption import check_alone
+
+    check_alone(Path(settings.data))
+    return True
 
 
 def _check(settings: Settings) -> None:
@@ -172,7 +176,7 @@ def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
     return replace(settings, sources=sources, **given)
 
 
-async def _serve(settings: Settings, standby: bool) -> None:
+async def _serve(settings: Settings, standby: bool, dissolving: bool) -> None:
     import asyncio
 
     from penstock.cli.serving import first
@@ -188,6 +192,10 @@ async def _serve(settings: Settings, standby: bool) -> None:
     collect_little()
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
+    if dissolving:
+        from penstock.cluster.dissolution import dissolve
+
+        await dissolve(Path(settings.data or ""))
     broker = Server(settings=settings, standby=standby)
     manager = ServiceManager(os.environ, os.getpid())
     watch = asyncio.ensure_future(manager.watch(lambda: status_of(broker.driver.connections.values())))

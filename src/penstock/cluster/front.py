@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from typing_extensions import override
-
 from penstock.cluster.desk import Desk, Give
 from penstock.cluster.hello_desk import HelloDesk
 from penstock.errors import StartError
@@ -26,20 +24,6 @@ from penstock.settings.config import Settings
 from penstock.settings.file_tables import TlsSettings
 
 NO_ADDRESS: Final = "the node has no address to listen at: set listen or listen-tls"
-
-
-class NodeCertificates(ServedCertificates):
-    """Certificates of a node, whose shards read theirs again whenever the node does."""
-
-    def __init__(self, office: Shard, settings: TlsSettings, replaced: Callable[[], None]) -> None:
-        """`office` answers the operations on certificates. Raises ConfigError."""
-        super().__init__(office.driver, office.event_loop.loop, settings)
-        self._replaced = replaced
-
-    @override
-    async def replace(self, settings: TlsSettings) -> None:
-        await super().replace(settings)
-        self._replaced()
 
 
 class Front:
@@ -73,7 +57,7 @@ class Front:
         """Virtual hosts by the names of servers in `[tls.names]`."""
         self._listeners: list[Listener] = []
         self._desk: Desk | None = None
-        self.certificates: NodeCertificates | None = None
+        self.certificates: ServedCertificates | None = None
         """Certificates of listeners with TLS; None without TLS."""
         self.listeners: list[tuple[str, str, int]] = []
         """Open listeners of all kinds: protocol, host and port."""
@@ -90,11 +74,12 @@ class Front:
     def read_certificates(self, office: Shard, replaced: Callable[[], None]) -> None:
         """Read the certificates, if anything listens with TLS. `replaced` is called after each change of them.
 
-        Raises ConfigError.
+        `office` answers the operations on certificates. Raises ConfigError.
         """
         tls = served_tls(self._settings)
         if tls is not None:
-            self.certificates = NodeCertificates(office, tls, replaced)
+            self.certificates = ServedCertificates(office.driver, office.event_loop.loop, tls)
+            self.certificates.listener = replaced
             self._names = tls.vhosts
             for shard in (office, self._desk_shard):
                 shard.driver.certificates = self.certificates

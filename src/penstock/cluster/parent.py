@@ -56,11 +56,13 @@ from penstock.server.logins import Logins
 from penstock.server.node import node_name
 from penstock.server.process_facts import ServerFacts
 from penstock.server.settings_reload import SettingsReload
-from penstock.server.shard import Allowance, Shard
+from penstock.server.shard import AUDIT_LOG, Allowance, Shard
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.store.directory import DataDirectory
 
+NODE_LOG: Final = "node"
+"""Folder of the node's own log in a folder that settings name, beside those of its shards."""
 RETRY_S: Final = 0.5
 """Seconds until a shard that does not read is asked again to apply the settings."""
 
@@ -130,6 +132,11 @@ class Parent(ShardListener):
         """
         if settings.store is not None:
             raise StartError("shards need a data directory, and the setting 'store' names a database")
+        if settings.definitions is not None:
+            raise StartError(
+                f"shards import no definitions at the start: start without '{settings.definitions}', and import them "
+                "by `penstock definitions import`"
+            )
         self._settings = settings
         self.data = data
         """Data directory of the node, which is that of its first shard."""
@@ -147,10 +154,17 @@ class Parent(ShardListener):
         self._feed = SettingsFeed(self._loop)
         self._reloads = 0
         """Number of reloads of the settings file that the shards were asked for."""
-        own = replace(settings, vhosts=[], definitions=None, traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
+        own = replace(
+            settings,
+            vhosts=[],
+            definitions=None,
+            traces_endpoint=None,
+            flow_log=NO_LOG,
+            audit_log=_audit_log(settings, data),
+        )
         catalogue = Catalogue(data / FOLDER, self._committed)
         self.office = Shard(self._name, own, None, machine, store=catalogue)
-        self._desk = Shard(self._name, own, None, machine)
+        self._desk = Shard(self._name, own, None, machine, audit_log=self.office.audit_log)
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
         self.applied = AppliedSettings(own, self.office, settings)
@@ -374,3 +388,11 @@ class Parent(ShardListener):
         self.vhosts.update(placed)
         self._pull.meet(version)
         self._tell_all({VERSION: version})
+
+
+def _audit_log(settings: Settings, data: Path) -> str:
+    """Return the folder of the node's audit log: of logins, and of changes of users and virtual hosts."""
+    given = settings.audit_log
+    if given is None:
+        return str(data / FOLDER / AUDIT_LOG)
+    return given if given == NO_LOG else str(Path(given) / NODE_LOG)

@@ -285,7 +285,8 @@ def settings_of(settings: Settings, order: ShardOrder) -> Settings:
     """Return the settings of a shard: its own directories, no address, and no virtual host but those of its node."""
     return replace(
         settings, data=order.data, store=None, listen=[], listen_tls=[], http=NO_HTTP, http_tls=None,
-        metrics_listen=None, login_threads=LOGIN_THREADS, vhosts=[] if order.copies else settings.vhosts,
+        metrics_listen=None, definitions=None, login_threads=LOGIN_THREADS,
+        vhosts=[] if order.copies else settings.vhosts,
         flow_log=_within(settings.flow_log, order.name), audit_log=_within(settings.audit_log, order.name),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from penstock.connections.engine import Protocol
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import StoreError
+from penstock.errors import StartError, StoreError
 from penstock.logs.ids import READY, STOPPED, STOPPING
 from penstock.logs.logger import log
 from penstock.server.addresses import parse_address, shown
@@ -22,6 +22,7 @@ from penstock.server.node import ServerNode, node_name, whole_machine
 from penstock.server.shard import Shard
 from penstock.server.start_report import counted_connections, log_start
 from penstock.settings.config import Settings
+from penstock.store.directory import CATALOGUE
 
 
 class Server:
@@ -47,6 +48,7 @@ class Server:
         listeners = settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
         addresses = [parse_address(address) for address in listeners]
         folder = data if data is not None else settings.data
+        self._folder = None if folder is None else Path(folder)
         self.shard = self._make_shard(settings, folder, standby, protocols)
         """Store, broker and event loop."""
         self.node = ServerNode(settings, addresses, http if http is not None else settings.http, self.shard)
@@ -129,6 +131,8 @@ class Server:
         releasing everything.
         """
         node, shard = self.node, self.shard
+        if self._folder is not None and (self._folder / CATALOGUE).exists():
+            raise StartError(f"data directory '{self._folder}' is that of a node with shards: use `penstock serve`")
         shard.lock()
         try:
             shard.begin()
