@@ -27,7 +27,7 @@ FIELDS = [each.name for each in dataclasses.fields(Asker)]
 def test_asker_is_read_as_it_was_written() -> None:
     assert Asker.of(WHOLE.text()) == WHOLE
     assert Asker.of(Asker(user="ada").text()) == Asker(user="ada")
-    assert FIELDS == list(READERS)
+    assert list(READERS) == FIELDS
 
 
 def test_asker_fits_into_a_header() -> None:

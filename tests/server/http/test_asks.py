@@ -34,6 +34,10 @@ async def asked(peer: Peer, operation: str, vhost: str = "/", asker: Asker = GUE
     return await peer.ask(Ask(operation, fields, vhost), asker)
 
 
+def records_in(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for file in sorted(folder.iterdir()) for text in file.read_text().splitlines()]
+
+
 async def test_answers_of_each_kind_arrive() -> None:
     async with serving() as (shard, name), peer_at(name) as peer:
         declare(shard, *[f"q{number:03}" for number in range(3 * ROWS_AT_ONCE)])
@@ -95,7 +99,7 @@ async def test_audit_log_has_one_record_with_user_and_origin(tmp_path: Path) -> 
         await peer.ask(Ask("user.declare", {"name": "eve", "password_hash": ""}, "/", audited=False), GUEST)
         with pytest.raises(AccessRefused):
             await asked(peer, "user.delete", asker=Asker(user="ada", address="10.0.0.1:1"), name="eve")
-    records = [json.loads(text) for file in sorted(tmp_path.iterdir()) for text in file.read_text().splitlines()]
+    records = records_in(tmp_path)
     changes = [record for record in records if record["event"] == "change"]
     assert [(each["operation"], each["subject"]) for each in changes] == [("user.declare", "ada")]
     assert {name: changes[0][name] for name in ("user", "address", "protocol", "vhost", "connection")} == {
