@@ -106,7 +106,6 @@ def serve(
     if check:
         _check(settings)
         return
-    _check_alone(settings)
     with (
         without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
         asyncio.Runner(loop_factory=new_loop) as runner,
@@ -130,14 +129,6 @@ def _stored(settings: Settings, data: Path | None, store: str | None, memory: bo
     if settings.data is None and settings.store is None:
         return replace(settings, data=str(default_directory()))
     return settings
-
-
-def _check_alone(settings: Settings) -> None:
-    """Refuse the data directory of a node with several shards. Raises StoreError."""
-    if settings.data is not None and (Path(settings.data) / "cluster").is_dir():
-        from penstock.cluster.adoption import check_alone
-
-        check_alone(Path(settings.data))
 
 
 def _check(settings: Settings) -> None:
