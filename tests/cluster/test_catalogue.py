@@ -10,13 +10,14 @@ import pytest
 
 from penstock.access.password_hash import PasswordHash, file_password
 from penstock.access.permission import Permission
-from penstock.cluster.catalogue import BEGIN, FILE, SHARDS_MOST, Catalogue, CatalogueReader, ShardRow, shards_in
+from penstock.cluster.catalogue import BEGIN, FILE, Catalogue, CatalogueReader, ShardRow, shards_in
 from penstock.core.settings.table import Parameter
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StoreError
 from penstock.operations.parameters import put_parameter
 from penstock.operations.vhosts import declare_vhost, delete_vhost
 from penstock.persistence.metadata_records import unpack
+from penstock.settings.start import SHARDS_MOST
 from penstock.store.records import MessageRow, MetadataRecord, StoreTransaction
 from tests.support.catalogue_node import CatalogueNode
 

@@ -1,7 +1,8 @@
-"""Memory and open files that the operating system permits to this process."""
+"""Memory, cores and open files that the operating system permits to this process."""
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.server import process_limits
-from penstock.server.process_limits import group_bytes
+from penstock.server.process_limits import cores, group_bytes, group_cores
 
 
 def group(folder: Path, path: str, name: str, limit: str) -> None:
@@ -46,6 +47,31 @@ def test_limits_of_version_1_count_those_of_other_controllers_do_not(tmp_path: P
 def test_missing_file_of_groups_leaves_the_root(tmp_path: Path) -> None:
     group(tmp_path, "", "memory.max", "7000000")
     assert group_bytes(tmp_path / "none", tmp_path) == 7_000_000
+
+
+def test_share_of_time_is_rounded_up_to_whole_cores(tmp_path: Path) -> None:
+    groups = tmp_path / "groups"
+    groups.write_text("0::/penstock\n")
+    group(tmp_path, "penstock", "cpu.max", "max 100000")
+    assert group_cores(groups, tmp_path) == sys.maxsize
+    group(tmp_path, "penstock", "cpu.max", "250000 100000")
+    assert group_cores(groups, tmp_path) == 3
+    group(tmp_path, "", "cpu.max", "50000 100000")
+    assert group_cores(groups, tmp_path) == 1
+
+
+def test_share_of_time_of_version_1_counts_in_cores(tmp_path: Path) -> None:
+    groups = tmp_path / "groups"
+    groups.write_text("5:cpu,cpuacct:/one\n")
+    group(tmp_path, "cpu/one", "cpu.cfs_period_us", "50000")
+    group(tmp_path, "cpu/one", "cpu.cfs_quota_us", "-1")
+    assert group_cores(groups, tmp_path) == sys.maxsize
+    group(tmp_path, "cpu/one", "cpu.cfs_quota_us", "100000")
+    assert group_cores(groups, tmp_path) == 2
+
+
+def test_cores_are_at_most_those_of_the_affinity() -> None:
+    assert 1 <= cores() <= len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("which", [resource.RLIMIT_AS, resource.RLIMIT_DATA])

@@ -46,7 +46,7 @@ from penstock.settings.kind import (
     Text,
 )
 from penstock.settings.read import kind_named, read_settings
-from penstock.settings.start import RULES, Address, read_start
+from penstock.settings.start import RULES, Address, Shards, read_start
 from penstock.settings.table import SCOPES
 from penstock.texts import worded
 from pyspark_amqp.options import amqp_options
@@ -61,6 +61,7 @@ BEYOND: Final = 10**30
 NUMBERS: Final = ("many", "", "5 parsecs", HALF, "1e30", "nan", BEYOND, math.nan, True, [], {})
 BAD: Final[dict[type[Kind], tuple[object, ...]]] = {
     Number: NUMBERS,
+    Shards: (*NUMBERS, "autos"),
     Age: (*NUMBERS, 7, "7", "7d5", "-1D", "D", "9999999999999999Y"),
     Flag: ("maybe", "", HALF, "5s", 7, BEYOND, math.nan, []),
     Choices: ("maybe not", "", HALF, 7, BEYOND, math.nan, True, []),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
-from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,8 +13,9 @@ import click
 
 from penstock.cli.common import say
 from penstock.cli.parameters import command, option, parameter
+from penstock.errors import StartError
 from penstock.settings.kind import Choices
-from penstock.settings.start import DEFAULTS, NAMES, RULES
+from penstock.settings.start import DEFAULTS, NAMES, RULES, read_start
 
 if TYPE_CHECKING:
     from penstock.server.server import Server
@@ -47,6 +46,7 @@ OPTIONS: Final = {
                          "`off`: none."),
     "definitions": ("PATH", "Import the definitions of this file, or of the files *.json of this folder, at the start "
                             "if they differ from what is there (docs/definitions.md)."),
+    "shards": ("N", "Share the virtual hosts among so many processes, or `auto`: one for each core."),
     "log-level": (None, "Log records from this level on to standard error (docs/logs.md); default: info."),
     "log-format": (None, "Write the log as text, as a JSON object a line, or in the Java broker's form; default: "
                            "text."),
@@ -98,13 +98,22 @@ def serve(
     from penstock.settings.config import Settings, load, with_environment
 
     given = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
+    if "shards" in given:
+        given["shards"] = read_start("shards", given["shards"], typed=False)
     settings = with_environment(Settings() if config is None else load(config), os.environ)
     settings = with_options(settings, given)
     settings = _stored(settings, data, store, memory)
     if standby and settings.store is None:
         raise click.UsageError("--standby needs a store that brokers share: add --store URL")
+    if settings.shards:
+        _check_shards(settings)
     if check:
         _check(settings)
+        return
+    if settings.shards:
+        from penstock.cli.serve_shards import serve_node
+
+        serve_node(settings, quiet)
         return
     with (
         without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
@@ -131,6 +140,13 @@ def _stored(settings: Settings, data: Path | None, store: str | None, memory: bo
     return settings
 
 
+def _check_shards(settings: Settings) -> None:
+    """Refuse shards without a data directory. Raises StartError."""
+    if settings.data is None:
+        where = "--memory stores nothing" if settings.store is None else "--store names a database"
+        raise StartError(f"shards need a data directory, and {where}: use --data DIR, or no shards")
+
+
 def _check(settings: Settings) -> None:
     """Check the settings, and print that they are valid. Raises ConfigError and StartError."""
     from penstock.server.logs import logging_to_stderr
@@ -150,10 +166,11 @@ def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
 async def _serve(settings: Settings, standby: bool) -> None:
     import asyncio
 
+    from penstock.cli.serving import first
     from penstock.server.collector import FREEZER, collect_little
     from penstock.server.freed_memory import keep_freed_memory, unmap_start_pages
     from penstock.server.server import Server
-    from penstock.server.service_manager import ServiceManager
+    from penstock.server.service_manager import ServiceManager, status_of
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -164,20 +181,20 @@ async def _serve(settings: Settings, standby: bool) -> None:
     keep_freed_memory()
     broker = Server(settings=settings, standby=standby)
     manager = ServiceManager(os.environ, os.getpid())
-    watch = asyncio.ensure_future(manager.watch(broker))
+    watch = asyncio.ensure_future(manager.watch(lambda: status_of(broker.driver.connections.values())))
     if standby:
         manager.ready()  # Waiting for the store is its work; units that wait for this unit may start.
     try:
-        if not await _first(broker.start(), stopped.wait()):
+        if not await first(broker.start(), stopped.wait()):
             return  # Stopped as a standby.
         FREEZER.start(broker.driver.broker.work.done)
         loop.add_signal_handler(signal.SIGHUP, _reload, broker, manager)
         try:
-            _tell_ready(broker)
+            _say_ready(broker)
             manager.ready()
             unmap_start_pages()
             lost = asyncio.ensure_future(broker.wait_lost())
-            if await _first(lost, stopped.wait()):
+            if await first(lost, stopped.wait()):
                 raise await lost
         finally:
             manager.stopping()
@@ -197,38 +214,17 @@ def _reload(broker: Server, manager: ServiceManager) -> None:
         reloading.add_done_callback(lambda _: manager.ready())
 
 
-def _tell_ready(broker: Server) -> None:
+def _say_ready(broker: Server) -> None:
     """Print the line with the addresses and the location of durable data."""
-    from penstock.server.addresses import listener_url
+    from penstock.cli.serving import say_ready
 
     listeners = [("amqp", *address) for address in broker.addresses]
     listeners += [("amqps", *address) for address in broker.tls_addresses]
     listeners += [("http", *address) for address in broker.http_addresses]
     listeners += [("https", *address) for address in broker.https_addresses]
-    urls = [listener_url(*listener) for listener in listeners]
     stored = (
-        f"(durable data in {broker.storage_location})"
+        f"durable data in {broker.storage_location}"
         if broker.storage_location
-        else "(in memory: nothing is kept after it stops)"
+        else "in memory: nothing is kept after it stops"
     )
-    say(f"ready {' '.join(urls)} {stored}")
-    if broker.console_problem:
-        with contextlib.suppress(OSError):  # Standard error may have no reader.
-            say(f"no console: {broker.console_problem}; `--http 127.0.0.1:0` takes a free port", err=True)
-
-
-async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
-    """Wait for either task and cancel the other; return whether the first is done, and raise its error."""
-    import asyncio
-
-    both = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
-    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    done = both[0].done()
-    for each in both:
-        if not each.done():
-            each.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await each
-    if done:
-        await both[0]
-    return done
+    say_ready(listeners, stored, broker.console_problem)

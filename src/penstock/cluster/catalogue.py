@@ -31,6 +31,7 @@ from penstock.persistence.metadata_records import (
     names_of,
     unpack,
 )
+from penstock.settings.start import SHARDS_MOST
 from penstock.store.faults import fault, is_damage, refused
 from penstock.store.node_folder import CATALOGUE
 from penstock.store.records import (
@@ -53,8 +54,6 @@ MAGIC: Final = b"SQLite format 3\x00"
 FILE: Final[str] = CATALOGUE
 BUSY_S: Final = 2.0
 """Seconds for which a call waits for another process that uses the file."""
-SHARDS_MOST: Final = 100
-"""Most shards of a node."""
 ACCESS_KINDS: Final = (USER, PERMISSION, TOPIC_PERMISSION, VHOST_LIMITS, SCRAM_SECRET, PARAMETER)
 """Kinds of records in the table `access`."""
 UNRECORDED: Final = (NUMBERS,)

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
@@ -30,7 +31,7 @@ from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
 from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
 from penstock.cluster.zygote import Zygote
-from penstock.errors import StartError, StoreError
+from penstock.errors import PenstockError, StartError, StoreError
 from penstock.logs.ids import STORE_UNREADABLE
 from penstock.logs.logger import log
 from penstock.server.addresses import parse_address
@@ -91,7 +92,13 @@ class Parent(ShardListener):
     """The node."""
 
     def __init__(
-        self, zygote: Zygote, settings: Settings, data: Path, shards: int, machine: Allowance, patience: Patience
+        self,
+        zygote: Zygote,
+        settings: Settings,
+        data: Path,
+        shards: int,
+        machine: Allowance,
+        patience: Patience | None = None,
     ) -> None:
         """`zygote` was begun with the same settings. `shards` is the least number of shards.
 
@@ -100,7 +107,8 @@ class Parent(ShardListener):
         if settings.store is not None:
             raise StartError("shards need a data directory, and the setting 'store' names a database")
         self._settings = settings
-        self._data = data
+        self.data = data
+        """Data directory of the node, which is that of its first shard."""
         self._least = shards
         self._name = node_name()
         self._machine = machine
@@ -126,13 +134,13 @@ class Parent(ShardListener):
         """Open the catalogue, start the shards, and listen. Raises StartError, StoreError, after releasing all."""
         self._directory.lock()
         try:
-            await asyncio.to_thread(prepare, self._data, self._least, self._settings.vhosts)
+            await asyncio.to_thread(prepare, self.data, self._least, self._settings.vhosts)
             for shard in (self.office, self._desk):
                 shard.begin()
                 await shard.hold_store()
                 await shard.restore()
                 shard.admit()
-            self._reader = CatalogueReader(self._data / FOLDER)
+            self._reader = CatalogueReader(self.data / FOLDER)
             self.vhosts = self._reader.vhosts()
             self._pull = AccessPull(self._desk, self._answer_desk)
             self._pull.ask()
@@ -174,6 +182,17 @@ class Parent(ShardListener):
             await shard.release()
         self._directory.unlock()
 
+    async def wait_lost(self) -> PenstockError:
+        """Wait until the node must stop: the zygote has ended, or the catalogue is lost."""
+        zygote = self.supervision.lost
+        catalogue = asyncio.ensure_future(self.office.wait_lost())
+        both: tuple[asyncio.Future[Any], ...] = (zygote, catalogue)
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if catalogue.done():
+            return catalogue.result()
+        catalogue.cancel()
+        return StartError(zygote.result())
+
     # Clients
 
     async def _give(self, vhost: str, record: LoginRecord, sock: socket.socket) -> str:
@@ -196,7 +215,7 @@ class Parent(ShardListener):
 
     @override
     def order(self, name: str) -> Row:
-        data = folder_of(self._data, name)
+        data = folder_of(self.data, name)
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._shares.begin(name)
         share = self._shares.share()

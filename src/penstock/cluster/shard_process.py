@@ -28,7 +28,7 @@ from penstock.server.freed_memory import keep_freed_memory
 from penstock.server.http.listener import HttpListener
 from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.logins import Logins
-from penstock.server.logs import logging_to_stderr
+from penstock.server.logs import logging_to_stderr, without_log
 from penstock.server.process_facts import ServerFacts
 from penstock.server.shard import Allowance, Shard
 from penstock.server.start_report import log_start
@@ -46,13 +46,19 @@ SWITCH_S: Final = 0.0005
 """Seconds that the store's thread waits for the GIL while the loop is busy, as in `penstock serve`."""
 
 
-def run_shard(settings: Settings, name: str, order: Row, sockets: list[socket.socket]) -> int:
-    """Be the process of a shard until the node stops it; return the status. `sockets` begins with the channel."""
+def run_shard(settings: Settings, quiet: bool, name: str, order: Row, sockets: list[socket.socket]) -> int:
+    """Be the process of a shard until the node stops it; return the status. `sockets` begins with the channel.
+
+    `quiet`: no log is written.
+    """
     channel, *clients = sockets
     collect_little()
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
-    with logging_to_stderr(settings.log_level, settings.log_format), asyncio.Runner(loop_factory=new_loop) as runner:
+    with (
+        without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
+        asyncio.Runner(loop_factory=new_loop) as runner,
+    ):
         return runner.run(ShardProcess(settings, ShardOrder.of(order), PacketChannel(channel), clients, True).run())
 
 
@@ -214,7 +220,7 @@ async def _take(shard: Shard, sock: socket.socket, record: LoginRecord | None) -
     await shard.take_handed(sock, record)
 
 
-def main_of(settings: Settings) -> partial[int]:
+def main_of(settings: Settings, quiet: bool = False) -> partial[int]:
     """Import all that shards need, and return the function that is the process of a shard with these settings.
 
     What is imported before the fork of the zygote costs a shard no time, and its memory is shared.
@@ -222,4 +228,4 @@ def main_of(settings: Settings) -> partial[int]:
     standard_protocols()
     for each in LATE_MODULES:
         import_module(each)
-    return partial(run_shard, settings)
+    return partial(run_shard, settings, quiet)

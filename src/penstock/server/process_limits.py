@@ -1,4 +1,4 @@
-"""Limits of this process, which the machine or an administrator sets: its memory and its open files."""
+"""Limits of this process, which the machine or an administrator sets: its memory, its cores and its open files."""
 
 from __future__ import annotations
 
@@ -50,24 +50,27 @@ def group_bytes(groups: Path, folder: Path) -> int:
     A container may show its own group as the root of `folder`. The result is `sys.maxsize` without a limit.
     """
     least = sys.maxsize
-    for path in _limit_files(groups, folder):
+    for path in _limit_files(groups, folder, "memory", ("memory.max", "memory.limit_in_bytes")):
         with contextlib.suppress(OSError, ValueError):  # There is no limit, or it is "max".
             least = min(least, int(path.read_text()))
     return least
 
 
-def _limit_files(groups: Path, folder: Path) -> Iterator[Path]:
-    """Yield the files that may have the limit of a group or of one of its parents."""
-    lines = ["0::/", "0:memory:/"]
+def _limit_files(groups: Path, folder: Path, controller: str, names: tuple[str, str]) -> Iterator[Path]:
+    """Yield the files that may have the limit of a group or of one of its parents.
+
+    `names` are those of the files in version 2 and 1 of control groups.
+    """
+    lines = ["0::/", f"0:{controller}:/"]
     with contextlib.suppress(OSError):
         lines += groups.read_text().splitlines()
     for line in lines:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        if controllers and "memory" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        root = folder / "memory" if controllers else folder
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
+        root = folder / controller if controllers else folder
+        name = names[1] if controllers else names[0]
         parts = [part for part in path.split("/") if part not in ("", "..")]
         for depth in range(len(parts) + 1):
             yield root.joinpath(*parts[:depth]) / name
@@ -77,3 +80,28 @@ def open_files() -> int:
     """Return the limit of open files and sockets of this process."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if most == resource.RLIM_INFINITY else most
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use: those of its affinity, within its share of time."""
+    try:
+        count = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        count = os.cpu_count() or 1
+    return max(1, min(count, group_cores(GROUPS, CGROUPS)))
+
+
+def group_cores(groups: Path, folder: Path) -> int:
+    """Return the least share of time of the control groups in a file and of their parents (version 2 or 1), in cores.
+
+    A part of a core counts as one. The result is `sys.maxsize` without a limit.
+    """
+    least = sys.maxsize
+    for path in _limit_files(groups, folder, "cpu", ("cpu.max", "cpu.cfs_quota_us")):
+        with contextlib.suppress(OSError, ValueError):  # There is no limit, or it is "max".
+            quota, _, period = path.read_text().partition(" ")
+            if not period:
+                period = path.with_name("cpu.cfs_period_us").read_text()
+            if int(quota) > 0:
+                least = min(least, max(1, -(-int(quota) // int(period))))
+    return least

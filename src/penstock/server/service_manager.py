@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from penstock.server.server import Server
+from penstock.connections.connection import Connection
 
 INTERVAL_S: Final = 5.0
 """Seconds between two checks of the status, and at most half of the watchdog's time."""
@@ -78,10 +78,10 @@ class ServiceManager:
         if lines and self.notify(*lines):
             self._status = status
 
-    async def watch(self, broker: Server) -> None:
-        """Send the status of a broker until cancelled. A blocked event loop sends no keep-alive messages."""
+    async def watch(self, status: Callable[[], str]) -> None:
+        """Send the status until cancelled. A blocked event loop sends no keep-alive messages."""
         while True:
-            self.tell(status_of(broker) if self.is_ready else "opening the store")
+            self.tell(status() if self.is_ready else "opening the store")
             await asyncio.sleep(self.interval_s)
 
     def close(self) -> None:
@@ -92,8 +92,7 @@ class ServiceManager:
             self._socket = None
 
 
-def status_of(broker: Server) -> str:
+def status_of(connections: Iterable[Connection]) -> str:
     """Return a line about a broker for `systemctl status`: the numbers of connections and of blocked connections."""
-    connections = broker.driver.connections.values()
-    blocked = sum(1 for connection in connections if connection.reported_blocks > 0)
-    return f"{len(connections):,} connections, {blocked:,} blocked"
+    blocks = [connection.reported_blocks for connection in connections]
+    return f"{len(blocks):,} connections, {sum(1 for each in blocks if each > 0):,} blocked"

@@ -36,6 +36,22 @@ class Address(Text):
         return super().parse(value[0] if isinstance(value, list) and len(value) == 1 else value, typed)
 
 
+AUTO_SHARDS: Final = "auto"
+"""Value of `shards` for as many shards as the process may use cores."""
+SHARDS_MOST: Final = 100
+"""Most shards of a node."""
+
+
+class Shards(Number):
+    """Number of shards, or `auto`."""
+
+    @override
+    def parse(self, value: object, typed: bool = False) -> Any:
+        if isinstance(value, str) and value.strip().lower() == AUTO_SHARDS:
+            return AUTO_SHARDS
+        return super().parse(value, typed)
+
+
 ADDRESS: Final = Address(secret=True)
 STRING: Final = Text(secret=True)
 """String that may contain a password, such as a store's URL."""
@@ -86,6 +102,8 @@ class Start:
     """
     vhosts: Annotated[list[str], Rule(Strings(1, single=True))] = field(default_factory=lambda: ["/"])
     """Virtual hosts; `penstock vhosts declare` creates more."""
+    shards: Annotated[int | str, Rule(Shards(most=SHARDS_MOST, also=AUTO_SHARDS))] = 0
+    """Processes that share the virtual hosts; `auto`: one for each core; 0: one broker."""
     hold_bytes: Annotated[int, Rule(BYTES)] = 1024 * 1024
     """Bytes of held publishes of a connection above which its reading is paused."""
     transaction_bytes: Annotated[int, Rule(BYTES)] = 16 * 1024 * 1024

@@ -1,0 +1,37 @@
+"""Parts of `penstock serve` that one broker and a node with shards have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Sequence
+
+from penstock.cli.common import say
+from penstock.server.addresses import listener_url
+
+
+def say_ready(listeners: Sequence[tuple[str, str, int]], where: str, console_problem: str = "") -> None:
+    """Print the addresses, each a scheme, a host and a port, and the location of durable data.
+
+    A console that is not served is a second line, on standard error.
+    """
+    urls = [listener_url(*listener) for listener in listeners]
+    say(f"ready {' '.join(urls)} ({where})")
+    if console_problem:
+        with contextlib.suppress(OSError):  # Standard error may have no reader.
+            say(f"no console: {console_problem}; `--http 127.0.0.1:0` takes a free port", err=True)
+
+
+async def first(one: Awaitable[object], other: Awaitable[object]) -> bool:
+    """Wait for either task and cancel the other; return whether the first is done, and raise its error."""
+    both = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    done = both[0].done()
+    for each in both:
+        if not each.done():
+            each.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await each
+    if done:
+        await both[0]
+    return done
