@@ -57,6 +57,11 @@ def test_new_node_has_its_first_vhost_in_its_first_shard(data: Path) -> None:
     assert vhosts_of(data) == {"/": "1"}
 
 
+def test_vhosts_of_the_settings_are_spread_over_the_shards_of_a_new_node(data: Path) -> None:
+    prepare(data, 2, ["/", "west", "east"])
+    assert vhosts_of(data) == {"/": "1", "west": "2", "east": "1"}
+
+
 def test_node_gets_more_shards_and_never_fewer(data: Path) -> None:
     for wanted, present in ((2, 2), (1, 2), (4, 4)):
         prepare(data, wanted, ["/"])
@@ -102,5 +107,5 @@ def test_node_without_its_catalogue_is_not_made_anew(data: Path) -> None:
     (data / "shards" / "2").mkdir(parents=True)
     prepare(data, 2, ["/"])
     (data / FOLDER / FILE).unlink()
-    with pytest.raises(StoreError, match="has shards \\(2\\) and no catalogue 'cluster/catalogue.sqlite'"):
+    with pytest.raises(StoreError, match=r"has shards \(2\) and no catalogue 'cluster/catalogue.sqlite'"):
         prepare(data, 2, ["/"])

@@ -38,17 +38,15 @@ def prepare(data: Path, shards: int, vhosts: Iterable[str]) -> None:
         if not present:
             adopted = _records_of(data)
             placed = dict.fromkeys(_vhosts_of(adopted), FIRST_SHARD)
-            others = [_vhost(name) for name in vhosts if name not in placed]
-            catalogue.add_shard(ShardRow(FIRST_SHARD, ""), [*adopted, *others])
+            catalogue.add_shard(ShardRow(FIRST_SHARD, ""), adopted)
             present = [FIRST_SHARD]
-        else:
-            _commit(catalogue, [_vhost(name) for name in vhosts if name not in placed])
         number = len(present)
         while len(present) < shards:
             number += 1
             if str(number) not in present:
                 catalogue.add_shard(ShardRow(str(number), ""))
                 present.append(str(number))
+        _commit(catalogue, [_vhost(name) for name in vhosts if name not in placed])
     finally:
         catalogue.close()
 

@@ -33,8 +33,8 @@ def folder_of(data: Path, name: str) -> Path:
 def shard_folders(data: Path) -> list[ShardFolder]:
     """Return the data directories of a node's shards, in the order in which they were added.
 
-    Empty for the data directory of one broker, which has no catalogue. Raises StoreError for shards without a catalogue,
-    and for a catalogue that cannot be read.
+    Empty for the data directory of one broker, which has no catalogue. Raises StoreError for shards without a
+    catalogue, and for a catalogue that cannot be read.
     """
     path = data / CLUSTER / CATALOGUE
     if not path.exists():
@@ -46,6 +46,11 @@ def shard_folders(data: Path) -> list[ShardFolder]:
     except sqlite3.Error as error:
         raise StoreError(f"cannot read the catalogue '{path}': {error}") from None
     return [ShardFolder(name, folder_of(data, name)) for name in names]
+
+
+def is_node(data: Path) -> bool:
+    """Return whether a data directory has a catalogue. Raises StoreError for shards without one."""
+    return bool(shard_folders(data))
 
 
 def check_whole(data: Path) -> None:
