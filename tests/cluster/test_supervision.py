@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster.shard_orders import folder_of
+from penstock.store.node_folder import folder_of
 from tests.support.told_program import ToldProgram
 from tests.support.unix_http import asked
 

@@ -14,13 +14,14 @@ import time
 from pathlib import Path
 
 from penstock.cluster.packet_channel import Packet, Row
-from penstock.cluster.shard_orders import ShardOrder, folder_of
+from penstock.cluster.shard_orders import ShardOrder
 from penstock.cluster.shard_process import main_of
 from penstock.cluster.shard_watch import Patience, ShardWatch
 from penstock.cluster.supervision import ShardListener, Supervision
 from penstock.cluster.zygote import Zygote
 from penstock.server.logs import logging_to_stderr
 from penstock.settings.config import Settings
+from penstock.store.node_folder import folder_of
 
 
 def say(row: Row) -> None:

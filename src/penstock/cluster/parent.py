@@ -27,7 +27,7 @@ from penstock.cluster.desk import Desk
 from penstock.cluster.node_view import NodeView
 from penstock.cluster.packet_channel import Packet, Row
 from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
-from penstock.cluster.shard_orders import HAS, PAGE, PULL, SHARE, VERSION, ShardOrder, folder_of
+from penstock.cluster.shard_orders import HAS, PAGE, PULL, SHARE, VERSION, ShardOrder
 from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
 from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
@@ -44,6 +44,7 @@ from penstock.server.shard import Allowance, Shard
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.store.directory import DataDirectory
+from penstock.store.node_folder import folder_of
 
 
 class Door:

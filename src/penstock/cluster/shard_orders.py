@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 PING: Final = "ping"
@@ -22,10 +21,6 @@ PAGE: Final = "page"
 """Request of a shard for the rows behind a place, and the answer (access_pages.py)."""
 HAS: Final = "has"
 """Version of the catalogue that a shard has, after each pull and with each answer."""
-FIRST: Final = "1"
-"""Name of the shard whose data directory is that of the node."""
-SHARDS: Final = "shards"
-"""Folder with the data directories of the other shards."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +49,3 @@ class ShardOrder:
     def of(cls, row: dict[str, Any]) -> ShardOrder:
         """Return the order of a packet. Raises TypeError for other fields: node and shard are one build."""
         return cls(**{**row, "share": tuple(row["share"])})
-
-
-def folder_of(data: Path, name: str) -> Path:
-    """Return the data directory of a shard: that of the node for the first shard, so that a broker becomes a node."""
-    return data if name == FIRST else data / SHARDS / name
