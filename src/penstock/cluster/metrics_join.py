@@ -157,6 +157,7 @@ async def joined(
 ) -> AsyncIterator[bytes]:
     """Yield the families of all sources, which have begun. The end of OpenMetrics is left to the caller."""
     written: set[bytes] = set()
+    caught: tuple[type[Exception], ...] = (*faults, BadAnswer)
     left = [source for source in sources if source.head]
     while left:
         first = min(left, key=lambda source: source.place)
@@ -167,7 +168,7 @@ async def joined(
             try:
                 async for lines in source.samples():
                     yield lines
-            except (*faults, BadAnswer) as error:
+            except caught as error:
                 source.head = b""
                 failed(source, error)
         left = [source for source in left if source.head]
