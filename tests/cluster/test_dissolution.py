@@ -21,7 +21,8 @@ from penstock.operations.vhosts import declare_vhost
 from penstock.server.node import whole_machine
 from penstock.server.shard import Shard
 from penstock.settings.config import Settings
-from penstock.store.directory import CATALOGUE, DataDirectory
+from penstock.store.directory import DataDirectory
+from penstock.store.node_folder import CATALOGUE
 from tests.support.catalogue_node import started, stopped
 
 
@@ -55,7 +56,7 @@ async def node(tmp_path: Path) -> Path:
 
 async def test_broker_has_all_that_the_catalogue_had(node: Path) -> None:
     await dissolve(node)
-    assert not (node / CATALOGUE).exists()
+    assert not (node / FOLDER / CATALOGUE).exists()
     async with penstock.Broker("127.0.0.1:0", data=node, http="off") as broker:
         driver = broker.driver
         assert driver.broker.access.names() == ["alice"]
@@ -77,7 +78,7 @@ async def test_node_that_runs_is_not_dissolved(node: Path) -> None:
     with pytest.raises(StartError, match="is in use by another broker"):
         await dissolve(node)
     directory.unlock()
-    assert (node / CATALOGUE).exists()
+    assert (node / FOLDER / CATALOGUE).exists()
 
 
 async def test_dissolution_that_fails_leaves_the_catalogue(node: Path) -> None:
@@ -86,6 +87,6 @@ async def test_dissolution_that_fails_leaves_the_catalogue(node: Path) -> None:
     with pytest.raises(StartError, match="is in use by another broker"):
         await dissolve(node)
     directory.unlock()
-    assert (node / CATALOGUE).exists()
+    assert (node / FOLDER / CATALOGUE).exists()
     await dissolve(node)
-    assert not (node / CATALOGUE).exists()
+    assert not (node / FOLDER / CATALOGUE).exists()

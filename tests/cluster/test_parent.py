@@ -257,7 +257,7 @@ async def test_store_of_a_broker_becomes_the_first_shard_and_goes_back(tmp_path:
         node.end_input()
         node.await_row(stopped=True)
     library = penstock.Broker("127.0.0.1:0", data=tmp_path, http="off")
-    with pytest.raises(StartError, match="is that of a node with shards: use `penstock serve`"):
+    with pytest.raises(StartError, match="is a node's with shards: use `penstock serve`"):
         await library.start()
     with serving(tmp_path, "--data", str(tmp_path), "--http", "off") as broker:
         async with penstock.connect(broker.url_of("alice", "secret")) as client:

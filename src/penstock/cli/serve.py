@@ -150,14 +150,12 @@ def _check_shards(settings: Settings) -> None:
 
 def _was_node(settings: Settings) -> bool:
     """Return whether the data directory is that of a node with one shard. Raises StoreError if it has several."""
-    from penstock.store.directory import CATALOGUE
+    from penstock.store.node_folder import check_alone, is_node
 
-    if settings.data is None or not (Path(settings.data) / CATALOGUE).exists():
+    if settings.data is None:
         return False
-    from penstock.cluster.adoption import check_alone
-
     check_alone(Path(settings.data))
-    return True
+    return is_node(Path(settings.data))
 
 
 def _check(settings: Settings) -> None:

@@ -16,7 +16,7 @@ from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER
 from penstock.cluster.catalogue import BEGIN, FILE, CatalogueReader
 from penstock.cluster.packet_channel import Row
-from penstock.cluster.shard_orders import FIRST, PULL
+from penstock.cluster.shard_orders import PULL
 from penstock.logs.ids import CHANGED
 from penstock.logs.logger import log
 from penstock.persistence.metadata_records import PARAMETER
@@ -25,6 +25,7 @@ from penstock.server.shard import Shard
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.store.directory import DataDirectory
+from penstock.store.node_folder import FIRST_SHARD
 from penstock.store.records import MetadataRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 
@@ -69,7 +70,7 @@ async def _complete(data: Path, catalogue: CatalogueReader) -> None:
 
         def answer(request: Row) -> None:
             if PULL in request:
-                page = page_after(catalogue, read_place(request[PULL]), FIRST)
+                page = page_after(catalogue, read_place(request[PULL]), FIRST_SHARD)
                 loop.call_soon(pull.apply, page)
 
         pull = AccessPull(shard, answer)

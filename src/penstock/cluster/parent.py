@@ -25,6 +25,7 @@ from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.front import Front
+from penstock.cluster.node_view import NodeView
 from penstock.cluster.packet_channel import Packet, Row
 from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
 from penstock.cluster.settings_feed import SettingsFeed
@@ -38,7 +39,6 @@ from penstock.cluster.shard_orders import (
     SHARE,
     VERSION,
     ShardOrder,
-    folder_of,
 )
 from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
 from penstock.cluster.shares import Shares
@@ -60,6 +60,7 @@ from penstock.server.shard import AUDIT_LOG, Allowance, Shard
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.store.directory import DataDirectory
+from penstock.store.node_folder import folder_of
 
 NODE_LOG: Final = "node"
 """Folder of the node's own log in a folder that settings name, beside those of its shards."""
@@ -167,6 +168,8 @@ class Parent(ShardListener):
         self._desk = Shard(self._name, own, None, machine, audit_log=self.office.audit_log)
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
+        self._view = NodeView(self.supervision, self.vhosts, self._loop, self._schedule_office)
+        self.office.driver.cluster = self._view
         self.applied = AppliedSettings(own, self.office, settings)
         self.reload = SettingsReload(settings.file, self._reload)
         self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give_stranger)
@@ -329,6 +332,7 @@ class Parent(ShardListener):
         if not watch.has_process:
             door.close()
         door.change()
+        self._view.changed()
 
     @override
     def received(self, name: str, packet: Packet) -> None:
@@ -342,6 +346,9 @@ class Parent(ShardListener):
         if RELOADED in message and message[RELOADED] == door.awaited_reload:
             door.awaited_reload = 0
             door.change()
+
+    def _schedule_office(self) -> None:
+        self.office.event_loop.schedule()
 
     def _send_share(self, name: str, share: Allowance) -> bool:
         return self.supervision.send(name, {SHARE: list(share)})

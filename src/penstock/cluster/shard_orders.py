@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 PING: Final = "ping"
@@ -12,7 +11,7 @@ PONG: Final = "pong"
 STOP: Final = "stop"
 SERVES: Final = "serves"
 FAILS: Final = "fails"
-"""Request to stop; reports that the shard serves, and why it ends."""
+"""Request to stop, with the sentence for clients; reports that the shard serves, and why it ends."""
 VERSION: Final = "version"
 """Version of the catalogue, with each question of the node and after each change."""
 SHARE: Final = "share"
@@ -27,10 +26,6 @@ RELOADED: Final = "reloaded"
 """Request to apply a settings file whose text comes by a socket (settings_feed.py), and the answer: its number."""
 CERTIFICATES: Final = "certificates"
 """Request to read the certificates again."""
-FIRST: Final = "1"
-"""Name of the shard whose data directory is that of the node."""
-SHARDS: Final = "shards"
-"""Folder with the data directories of the other shards."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +56,3 @@ class ShardOrder:
     def of(cls, row: dict[str, Any]) -> ShardOrder:
         """Return the order of a packet. Raises TypeError for other fields: node and shard are one build."""
         return cls(**{**row, "share": tuple(row["share"])})
-
-
-def folder_of(data: Path, name: str) -> Path:
-    """Return the data directory of a shard: that of the node for the first shard, so that a broker becomes a node."""
-    return data if name == FIRST else data / SHARDS / name

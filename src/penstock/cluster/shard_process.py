@@ -104,6 +104,8 @@ class ShardProcess:
         self._served = asyncio.Event()
         """Set when the shard serves."""
         self._stopping = asyncio.Event()
+        self._farewell = ""
+        """Sentence for the clients when the process stops; empty for that of any broker."""
         self._shard: Shard | None = None
         """The shard, once it has an event loop."""
         self._pull: AccessPull | None = None
@@ -180,7 +182,7 @@ class ShardProcess:
             if self._applied is not None:
                 await self._applied.stop()
             try:
-                await shard.close()
+                await shard.close(self._farewell)
             finally:
                 if self._certificates is not None:
                     self._certificates.stop()
@@ -233,6 +235,7 @@ class ShardProcess:
         if PING in message:
             self._send({PONG: self._served.is_set(), HAS: -1 if self._pull is None else self._pull.version})
         if STOP in message:
+            self._farewell = str(message[STOP])
             self._stopping.set()
         if SHARE in message and self._shard is not None:
             self._shard.allow(Allowance(*message[SHARE]))

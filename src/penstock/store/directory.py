@@ -15,8 +15,6 @@ from penstock.logs.logger import log
 
 SYSTEM: Path = Path("/var/lib/penstock")
 """Default data directory of a broker started by root."""
-CATALOGUE: Final = "cluster/catalogue.sqlite"
-"""File in the data directory of a node with shards: what the node owns."""
 TAKES: Final = 10
 """Attempts to take a lock file that is removed meanwhile."""
 
