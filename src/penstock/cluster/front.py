@@ -8,12 +8,12 @@ TLS make their handshake here, and are relayed.
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from penstock.cluster.desk import Desk, Give
-from penstock.cluster.hello_desk import HelloDesk
+from penstock.cluster.hello_desk import GiveStranger, HelloDesk
 from penstock.errors import StartError
 from penstock.server.addresses import parse_address
 from penstock.server.listener import Listener, Take
@@ -35,7 +35,7 @@ class Front:
         desk: Shard,
         knows: Callable[[str], bool],
         give: Give,
-        give_stranger: Callable[[str, socket.socket], Awaitable[str]],
+        give_stranger: GiveStranger,
     ) -> None:
         """`desk` logs clients in. `knows` returns whether a shard has a virtual host.
 
@@ -136,6 +136,6 @@ class Front:
     def _is_name(self, name: str) -> bool:
         return self.vhost_of(name) != ""
 
-    async def _give_name(self, name: str, sock: socket.socket) -> str:
+    async def _give_name(self, name: str, number: int, sock: socket.socket) -> str:
         vhost = self.vhost_of(name)
-        return await self._give_stranger(vhost, sock) if vhost else f"the virtual host of '{name}' was deleted"
+        return await self._give_stranger(vhost, number, sock) if vhost else f"the virtual host of '{name}' was deleted"

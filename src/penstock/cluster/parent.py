@@ -27,7 +27,7 @@ from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.front import Front
 from penstock.cluster.node_view import NodeView
 from penstock.cluster.packet_channel import Packet, Row
-from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
+from penstock.cluster.passing import ClientRefused, Handed, NotTaken, Passer, new_channel, new_key
 from penstock.cluster.settings_feed import SettingsFeed
 from penstock.cluster.shard_orders import (
     CERTIFICATES,
@@ -51,7 +51,6 @@ from penstock.logs.ids import STORE_UNREADABLE
 from penstock.logs.logger import log
 from penstock.operations.users import replace_file_users
 from penstock.server.applied_settings import AppliedSettings, warn_of_open_file
-from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.node import node_name
 from penstock.server.process_facts import ServerFacts
@@ -64,6 +63,8 @@ from penstock.store.node_folder import folder_of
 
 NODE_LOG: Final = "node"
 """Folder of the node's own log in a folder that settings name, beside those of its shards."""
+NUMBERS: Final = 10**12
+"""Numbers of connections that the node gives; those of connections that begin in a shard are above."""
 RETRY_S: Final = 0.5
 """Seconds until a shard that does not read is asked again to apply the settings."""
 
@@ -94,10 +95,10 @@ class Door:
             self.passer.close()
             self.passer = None
 
-    async def give(self, version: int, record: LoginRecord | None, sock: socket.socket) -> str:
+    async def give(self, version: int, record: Handed, sock: socket.socket) -> str:
         """Give a client to the shard, once it has a process with this version; return why that is impossible.
 
-        Without a record, handshake and login are the shard's.
+        With a number alone, handshake and login are the shard's.
 
         A shard with an older catalogue might not know the user yet, or the virtual host.
         """
@@ -172,7 +173,7 @@ class Parent(ShardListener):
         self.office.driver.cluster = self._view
         self.applied = AppliedSettings(own, self.office, settings)
         self.reload = SettingsReload(settings.file, self._reload)
-        self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give_stranger)
+        self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give)
         warn_of_open_file(settings)
 
     async def start(self) -> None:
@@ -241,17 +242,11 @@ class Parent(ShardListener):
 
     # Clients
 
-    async def _give(self, vhost: str, record: LoginRecord, sock: socket.socket) -> str:
+    async def _give(self, vhost: str, record: Handed, sock: socket.socket) -> str:
         shard = self.vhosts.get(vhost)
         if shard is None or self._pull is None:
             return f"vhost '{vhost}' was deleted"
         return await self._doors[shard].give(self._pull.version, record, sock)
-
-    async def _give_stranger(self, vhost: str, sock: socket.socket) -> str:
-        shard = self.vhosts.get(vhost)
-        if shard is None or self._pull is None:
-            return f"vhost '{vhost}' was deleted"
-        return await self._doors[shard].give(self._pull.version, None, sock)
 
     # Settings
 
@@ -308,16 +303,11 @@ class Parent(ShardListener):
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._shares.begin(name)
         share = self._shares.share()
+        place = list(self._doors).index(name)
         order = ShardOrder(
-            name,
-            str(data),
-            self._name,
-            tuple(share),
-            str(data / "http.sock"),
-            True,
-            self._doors[name].key.hex(),
-            self._feed.was_renewed,
-        )
+            name, str(data), self._name, tuple(share), str(data / "http.sock"), copies=True,
+            key=self._doors[name].key.hex(), first_number=(place + 1) * NUMBERS, renewed=self._feed.was_renewed,
+        )  # fmt: skip
         return order.row()
 
     @override

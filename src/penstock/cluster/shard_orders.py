@@ -45,6 +45,8 @@ class ShardOrder:
     """True if the node owns users, permissions and limits, so that the shard serves once it has a copy."""
     key: str = ""
     """Key of the channel by which clients come, in hexadecimal digits; empty without a channel."""
+    first_number: int = 0
+    """Number before those of connections that begin in the shard, such as those of bridges."""
     renewed: bool = False
     """True if the settings file was read again: the last socket has its text."""
 

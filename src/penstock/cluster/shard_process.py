@@ -142,6 +142,7 @@ class ShardProcess:
         order = self._order
         settings = settings_of(self._settings, order)
         shard = Shard(order.node, settings, order.data, Allowance(*order.share))
+        shard.driver.first_number = order.first_number
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
         taker: Taker | None = None
@@ -198,7 +199,7 @@ class ShardProcess:
         if tls is not None:
             self._certificates = ServedCertificates(shard.driver, shard.event_loop.loop, tls)
             shard.driver.certificates = self._certificates
-            stranger = partial(shard.take, secure=partial(TlsLayer, self._certificates.server))
+            stranger = partial(shard.take_stranger, partial(TlsLayer, self._certificates.server))
         return Taker(channel, bytes.fromhex(self._order.key), shard.take_handed, self._stopping.set, stranger)
 
     async def _serve_until_stopped(self, shard: Shard) -> None:

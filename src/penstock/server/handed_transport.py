@@ -1,4 +1,7 @@
-"""Transport of a connection whose client another process has logged in: its input begins with a part of the record."""
+"""Transports of connections that another process of the node has accepted.
+
+A client that is logged in begins with the input of its record. A client that has not logged in brings its number alone.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from penstock.server.transport import Transport
 
 if TYPE_CHECKING:
     from penstock.connections.connection import Connection
+    from penstock.connections.peer import Peer
     from penstock.server.event_loop import EventLoop
 
 
@@ -49,3 +53,19 @@ class HandedTransport(Transport):
     def eof_received(self) -> bool | None:
         self.begin()
         return super().eof_received()
+
+
+class StrangerTransport(Transport):
+    """Transport of a connection that has a number, and whose client has not logged in."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, event_loop: EventLoop, number: int) -> None:
+        super().__init__(event_loop)
+        self._number = number
+
+    @override
+    def _peer_at(self, transport: asyncio.Transport) -> Peer:
+        peer = super()._peer_at(transport)
+        peer.number = self._number
+        return peer

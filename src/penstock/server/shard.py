@@ -35,7 +35,7 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
 from penstock.server.event_loop import EventLoop
-from penstock.server.handed_transport import HandedTransport
+from penstock.server.handed_transport import HandedTransport, StrangerTransport
 from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.record_log import RecordLog
 from penstock.server.socket_transport import attach
@@ -215,13 +215,30 @@ class Shard:
     async def take_handed(self, sock: socket.socket, record: LoginRecord) -> None:
         """Serve a connected socket, which does not block, whose client another process has logged in.
 
-        Raises RecordError for a protocol that this shard does not have, OSError if the peer has disconnected.
+        Raises RecordError for a protocol that this shard does not have and for the number of a connection that is here,
+        OSError if the peer has disconnected.
         """
+        self._check_number(record.number)
         if record.protocol not in [protocol.name for protocol in self.driver.protocols]:
             raise RecordError("record of a login names a protocol that this shard does not have")
         transport = HandedTransport(self.event_loop, record)
         await attach(self.event_loop.loop, sock, transport)
         transport.begin()
+
+    async def take_stranger(
+        self, secure: Callable[[Transport], asyncio.BufferedProtocol], sock: socket.socket, number: int
+    ) -> None:
+        """Serve a connected socket, which does not block, that another process has accepted and numbered.
+
+        `secure` returns the layer of TLS. Raises RecordError for the number of a connection that is here, OSError if
+        the peer has disconnected.
+        """
+        self._check_number(number)
+        await attach(self.event_loop.loop, sock, secure(StrangerTransport(self.event_loop, number)))
+
+    def _check_number(self, number: int) -> None:
+        if number in self.driver.connections:
+            raise RecordError(f"connection {number} is here already")
 
     def _make_transport(self, event_loop: EventLoop) -> Transport:
         """Return the transport of a new connection."""
