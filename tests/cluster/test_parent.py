@@ -289,3 +289,24 @@ async def test_node_with_a_database_is_refused(tmp_path: Path) -> None:
         Parent(Zygote(0, channel), settings, tmp_path, 2, Allowance(1 << 30, 1_024), Patience())
     channel.close()
     theirs.close()
+
+
+def test_connections_of_a_user_are_limited_over_all_shards(begin: Begin) -> None:
+    node = begin()
+    node.do(vhost="west")
+    node.do(user="alice", vhosts=["/", "west"])
+    node.do(limit="alice", connections=2)
+    first = node.pika("/", "alice", "secret")
+    second = node.pika("west", "alice", "secret")
+    for vhost in ("/", "west"):
+        with pytest.raises(ProbableAccessDeniedError, match=r"530.*user 'alice': user connection limit \(2\)"):
+            node.pika(vhost, "alice", "secret")
+    first.close()
+    third = node.pika("west", "alice", "secret")
+    os.kill(node.state("2")["pid"], signal.SIGKILL)
+    for ended in (second, third):
+        with pytest.raises(AMQPError):
+            serve_for_ever(ended)
+    with node.pika("west", "alice", "secret") as fourth, node.pika("/", "alice", "secret") as fifth:
+        assert fourth.is_open
+        assert fifth.is_open

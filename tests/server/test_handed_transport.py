@@ -265,3 +265,17 @@ def test_stranger_has_the_number_that_came_with_its_socket() -> None:
             assert the_connection(shard).number == 23
 
     with_shard(scene)
+
+
+def test_end_of_a_handed_connection_is_reported_once() -> None:
+    async def scene(shard: Shard) -> None:
+        ends: list[int] = []
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        await shard.take_handed(ours, guest_record(OPENING + CHANNEL), lambda: ends.append(1))
+        assert ends == []
+        theirs.close()
+        await asyncio.wait_for(shard.event_loop.emptied.wait(), 60)
+        assert ends == [1]
+
+    with_shard(scene)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,13 @@ from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.front import Front
 from penstock.cluster.node_view import NodeView
+from penstock.cluster.open_clients import OpenClients
 from penstock.cluster.packet_channel import Packet, Row
-from penstock.cluster.passing import ClientRefused, Handed, NotTaken, Passer, new_channel, new_key
+from penstock.cluster.passing import ClientRefused, Handed, NotTaken, Passer, StillPassing, new_channel, new_key
 from penstock.cluster.settings_feed import SettingsFeed
 from penstock.cluster.shard_orders import (
     CERTIFICATES,
+    ENDED,
     HAS,
     PAGE,
     PULL,
@@ -45,12 +47,13 @@ from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
 from penstock.cluster.zygote import Zygote
 from penstock.core.settings.changes import replace_file_steps
-from penstock.errors import PenstockError, StartError, StoreError
+from penstock.errors import NotAllowed, PenstockError, StartError, StoreError
 from penstock.flow.work import finish
 from penstock.logs.ids import STORE_UNREADABLE
 from penstock.logs.logger import log
 from penstock.operations.users import replace_file_users
 from penstock.server.applied_settings import AppliedSettings, warn_of_open_file
+from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.node import node_name
 from penstock.server.process_facts import ServerFacts
@@ -169,6 +172,7 @@ class Parent(ShardListener):
         self._desk = Shard(self._name, own, None, machine, audit_log=self.office.audit_log)
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
+        self.clients = OpenClients(self._desk.driver)
         self._view = NodeView(self.supervision, self.vhosts, self._loop, self._schedule_office)
         self.office.driver.cluster = self._view
         self.applied = AppliedSettings(own, self.office, settings)
@@ -246,7 +250,30 @@ class Parent(ShardListener):
         shard = self.vhosts.get(vhost)
         if shard is None or self._pull is None:
             return f"vhost '{vhost}' was deleted"
-        return await self._doors[shard].give(self._pull.version, record, sock)
+        giving = self._doors[shard].give(self._pull.version, record, sock)
+        return await (giving if isinstance(record, int) else self._count(giving, shard, vhost, record))
+
+    async def _count(self, giving: Coroutine[Any, Any, str], shard: str, vhost: str, record: LoginRecord) -> str:
+        """Give a client away within the limits of the node. Raises NotAllowed at a limit."""
+        clients, number = self.clients, record.number
+        try:
+            clients.enter(record, vhost)
+        except NotAllowed:
+            giving.close()
+            raise
+        try:
+            reason = await giving
+        except StillPassing:
+            clients.taken(number, shard)
+            raise
+        except BaseException:
+            clients.leave(number)
+            raise
+        if reason:
+            clients.leave(number)
+        else:
+            clients.taken(number, shard)
+        return reason
 
     # Settings
 
@@ -321,6 +348,7 @@ class Parent(ShardListener):
         door.watch = watch
         if not watch.has_process:
             door.close()
+            self.clients.shard_ended(watch.name)
         door.change()
         self._view.changed()
 
@@ -333,6 +361,8 @@ class Parent(ShardListener):
         if HAS in message and message[HAS] != door.version:
             door.version = int(message[HAS])
             door.change()
+        if ENDED in message:
+            self.clients.ended(name, message[ENDED])
         if RELOADED in message and message[RELOADED] == door.awaited_reload:
             door.awaited_reload = 0
             door.change()

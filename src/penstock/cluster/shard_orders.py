@@ -24,6 +24,8 @@ HAS: Final = "has"
 RELOAD: Final = "reload"
 RELOADED: Final = "reloaded"
 """Request to apply a settings file whose text comes by a socket (settings_feed.py), and the answer: its number."""
+ENDED: Final = "ended"
+"""Report of a shard: numbers of connections that the node has given to it and that have ended."""
 CERTIFICATES: Final = "certificates"
 """Request to read the certificates again."""
 

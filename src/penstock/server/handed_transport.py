@@ -6,6 +6,7 @@ A client that is logged in begins with the input of its record. A client that ha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 class HandedTransport(Transport):
     """Transport of a connection that begins in the state OPEN. `begin` handles the input of the record."""
 
-    __slots__ = ("_record",)
+    __slots__ = ("_record", "_ended")
 
-    def __init__(self, event_loop: EventLoop, record: LoginRecord) -> None:
+    def __init__(self, event_loop: EventLoop, record: LoginRecord, ended: Callable[[], None] | None = None) -> None:
+        """`ended` is called once the connection has ended."""
         super().__init__(event_loop)
+        self._ended = ended
         self._record: LoginRecord | None = record
         """Record of the login; None once its input is handled."""
 
@@ -53,6 +56,13 @@ class HandedTransport(Transport):
     def eof_received(self) -> bool | None:
         self.begin()
         return super().eof_received()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
 
 
 class StrangerTransport(Transport):

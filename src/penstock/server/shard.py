@@ -212,16 +212,18 @@ class Shard:
         """
         await attach(self.event_loop.loop, sock, InternalTransport(self.event_loop, user, name))
 
-    async def take_handed(self, sock: socket.socket, record: LoginRecord) -> None:
+    async def take_handed(
+        self, sock: socket.socket, record: LoginRecord, ended: Callable[[], None] | None = None
+    ) -> None:
         """Serve a connected socket, which does not block, whose client another process has logged in.
 
-        Raises RecordError for a protocol that this shard does not have and for the number of a connection that is here,
-        OSError if the peer has disconnected.
+        `ended` is called at the end of the connection, unless this raises. Raises RecordError for a protocol that this
+        shard does not have and for the number of a connection that is here, OSError if the peer has disconnected.
         """
         self._check_number(record.number)
         if record.protocol not in [protocol.name for protocol in self.driver.protocols]:
             raise RecordError("record of a login names a protocol that this shard does not have")
-        transport = HandedTransport(self.event_loop, record)
+        transport = HandedTransport(self.event_loop, record, ended)
         await attach(self.event_loop.loop, sock, transport)
         transport.begin()
 
