@@ -123,7 +123,7 @@ class Parent(ShardListener):
         self._listeners: list[Listener] = []
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the listeners: host and port."""
-        own = replace(settings, vhosts=[], definitions=None, traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
+        own = replace(settings, vhosts=[], traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
         catalogue = Catalogue(data / FOLDER, self._committed)
         self.office = Shard(self._name, own, None, machine, store=catalogue)
         self._desk = Shard(self._name, own, None, machine)
@@ -158,6 +158,7 @@ class Parent(ShardListener):
             self._logins.start(self._desk.event_loop)
             self.inside.start()
             self._start_shards([row.name for row in self._reader.shards()])
+            await self.office.import_definitions()
             desk = Desk(self._desk.event_loop, self.vhosts.__contains__, self._give)
             for address in self._settings.listen:
                 listener = Listener(self._desk.driver, self._loop, desk.take)

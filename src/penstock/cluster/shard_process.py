@@ -218,6 +218,7 @@ def settings_of(settings: Settings, order: ShardOrder) -> Settings:
     return replace(
         settings, data=order.data, store=None, listen=[], listen_tls=[], http=NO_HTTP, http_tls=None,
         metrics_listen=None, login_threads=LOGIN_THREADS, vhosts=[] if order.copies else settings.vhosts,
+        definitions=None if order.copies else settings.definitions,
         flow_log=_within(settings.flow_log, order.name), audit_log=_within(settings.audit_log, order.name),
     )  # fmt: skip
 
