@@ -72,6 +72,8 @@ async def run(zygote: Zygote, folder: Path, patience: Patience) -> None:
         match next_order.result():
             case {"add": name}:
                 supervision.add(name)
+            case {"restart": name}:
+                supervision.restart(name, "come back")
             case {"revive": name}:
                 supervision.revive(name)
             case _:

@@ -24,6 +24,7 @@ from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.desk import Desk
+from penstock.cluster.node_view import NodeView
 from penstock.cluster.packet_channel import Packet, Row
 from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
 from penstock.cluster.shard_orders import HAS, PAGE, PULL, SHARE, VERSION, ShardOrder
@@ -129,6 +130,8 @@ class Parent(ShardListener):
         self._desk = Shard(self._name, own, None, machine)
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
+        self._view = NodeView(self.supervision, self.vhosts, self._loop, self._schedule_office)
+        self.office.driver.cluster = self._view
 
     async def start(self) -> None:
         """Open the catalogue, start the shards, and listen. Raises StartError, StoreError, after releasing all."""
@@ -141,7 +144,7 @@ class Parent(ShardListener):
                 await shard.restore()
                 shard.admit()
             self._reader = CatalogueReader(self.data / FOLDER)
-            self.vhosts = self._reader.vhosts()
+            self.vhosts.update(self._reader.vhosts())
             self._pull = AccessPull(self._desk, self._answer_desk)
             self._pull.ask()
             await self._pull.whole.wait()
@@ -236,6 +239,7 @@ class Parent(ShardListener):
         if not watch.has_process:
             door.close()
         door.change()
+        self._view.changed()
 
     @override
     def received(self, name: str, packet: Packet) -> None:
@@ -246,6 +250,9 @@ class Parent(ShardListener):
         if HAS in message and message[HAS] != door.version:
             door.version = int(message[HAS])
             door.change()
+
+    def _schedule_office(self) -> None:
+        self.office.event_loop.schedule()
 
     def _send_share(self, name: str, share: Allowance) -> bool:
         return self.supervision.send(name, {SHARE: list(share)})

@@ -84,6 +84,8 @@ class ShardProcess:
         self._alone = alone
         self._serves = False
         self._stopping = asyncio.Event()
+        self._farewell = ""
+        """Sentence for the clients when the process stops; empty for that of any broker."""
         self._shard: Shard | None = None
         """The shard, once it has an event loop."""
         self._pull: AccessPull | None = None
@@ -142,7 +144,7 @@ class ShardProcess:
             if http is not None:
                 await http.stop()
             try:
-                await shard.close()
+                await shard.close(self._farewell)
             finally:
                 logins.stop()
                 await shard.release()
@@ -181,6 +183,7 @@ class ShardProcess:
         if PING in message:
             self._send({PONG: self._serves, HAS: -1 if self._pull is None else self._pull.version})
         if STOP in message:
+            self._farewell = str(message[STOP])
             self._stopping.set()
         if SHARE in message and self._shard is not None:
             self._shard.allow(Allowance(*message[SHARE]))

@@ -85,6 +85,8 @@ class ControlRequest:
         """Rules of the requester in the virtual host."""
         self.connection = connection
         """Connection of the requester; None for HTTP."""
+        self.is_remote: bool = False
+        """True if the requester's connection is in another process of the node."""
         self.peer: str = ""
         """Address of a requester without a connection: host and port; empty if unknown."""
         self.reply_to = reply_to
@@ -107,6 +109,10 @@ class ControlRequest:
             raise NotFound(f"no vhost '{self.fields.get('vhost')}'")
         return self._vhost
 
+    def is_over_http(self) -> bool:
+        """Return whether the requester has no connection, in this process or another one."""
+        return self.connection is None and not self.is_remote
+
     def begin_wait(self) -> None:
         """Pause reading from the requester's connection until the read from disk is done."""
         if self.connection is not None:
@@ -125,6 +131,7 @@ class ControlRequest:
         """Return a request with these fields, which are a nested object of this request."""
         request = ControlRequest(self._vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
         request.fields = fields
+        request.is_remote = self.is_remote
         return request
 
     def subject(self) -> str:

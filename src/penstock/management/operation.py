@@ -261,6 +261,11 @@ def looking(
     )
 
 
+def name_of(row: Operation) -> str:
+    """Return the name of an operation among all: that of the control exchange, or else its first method and path."""
+    return row.name or " ".join(row.routes[0].where.split()[:2])
+
+
 def may_answer(row: Operation) -> tuple[str, ...]:
     """Return all brokers that may answer an operation; none if its row does not say, and its paths do not either."""
     if isinstance(row.asks, Choice):

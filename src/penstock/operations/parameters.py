@@ -124,7 +124,7 @@ def set_cluster_name(node: Node, request: ControlRequest) -> Row:
 def list_parameters(node: Node, request: ControlRequest) -> Steps[Row]:
     """List the parameters of the virtual host, or with `everywhere` of all, and the global parameters."""
     vhost = None if request.flag("everywhere") else request.vhost.name
-    table, everything, rules = node.broker.table.parameters, request.connection is None, request.access.rules
+    table, everything, rules = node.broker.table.parameters, request.is_over_http(), request.access.rules
     parameters = [_seen(request, each) for each in table.of(None, vhost) if everything or rules.enters(each.vhost)]
     rows = yield from rows_steps(node, [*parameters, *table.global_ones()], parameter_row)
     return {"parameters": rows}

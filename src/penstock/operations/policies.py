@@ -84,7 +84,7 @@ def list_policies(node: Node, request: ControlRequest) -> Steps[Row]:
     """List the policies of the virtual host, or with `everywhere` of all; `without_effect` has the ineffective keys."""
     hosts = [request.vhost.name]
     if request.flag("everywhere"):
-        hosts = [host for host in node.broker.vhosts if request.connection is None or request.access.rules.enters(host)]
+        hosts = [host for host in node.broker.vhosts if request.is_over_http() or request.access.rules.enters(host)]
     policies = _of(node, request, hosts)
     rows = yield from rows_steps(node, policies, lambda policy: {**policy_row(policy), "without_effect": policy.idle})
     return {"policies": rows}
@@ -107,7 +107,7 @@ def _of(node: Node, request: ControlRequest, hosts: list[str]) -> list[Policy]:
 def _operator(request: ControlRequest) -> bool:
     """Return whether a request is about operator policies. Raises AccessRefused (403) without the tag administrator."""
     operator = request.flag("operator")
-    if operator and request.connection is not None:
+    if operator and not request.is_over_http():
         check_tag(request.access, ADMINISTRATOR, "a change of operator policies")
     return operator
 

@@ -199,7 +199,7 @@ def _protect(node: Node, request: ControlRequest) -> Row | None:
 
 def _delete(node: Node, request: ControlRequest) -> Steps[Row]:
     name = request.text("name")
-    if request.connection is not None and name == request.vhost.name:
+    if not request.is_over_http() and name == request.vhost.name:
         raise ResourceLocked(f"vhost '{name}' cannot be deleted from inside; connect to another vhost")
     yield from delete_vhost_steps(node, name, request.progress)
     return {}

@@ -85,6 +85,11 @@ class Listener:
             raise StartError(f"cannot {what} on {host}:{port}: {reason}") from None
         return self._listen([sock.getsockname()[:2] for sock in self._sockets])
 
+    def serve(self, sock: socket.socket) -> None:
+        """Accept connections of a listening socket, which does not block."""
+        self._sockets.append(sock)
+        self._listen([])
+
     def _listen(self, addresses: list[tuple[str, int]]) -> list[tuple[str, int]]:
         self._keep_spare()
         for sock in self._sockets:
@@ -132,7 +137,7 @@ class Listener:
         sock.setblocking(False)
         try:
             # asyncio checks this only if the socket's protocol is set, which is not the case for a listening socket.
-            if self._unix is None:
+            if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._take(sock)
         except OSError:

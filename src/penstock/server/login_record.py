@@ -14,13 +14,9 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from math import inf, isfinite
+from math import inf
 from typing import Final, TypeAlias
 
-from penstock.access.back_end import ServedRules
-from penstock.access.permission import Permission
-from penstock.access.rules import Rules
-from penstock.access.tokens import TokenRules
 from penstock.connections.connection import Connection
 from penstock.connections.engine import Agreement
 from penstock.connections.finished_login import FinishedLogin
@@ -28,6 +24,15 @@ from penstock.connections.peer import CONNECTION_NAME, Peer, TlsSession
 from penstock.core.broker import Broker
 from penstock.core.settings.limits import Limits
 from penstock.errors import PenstockError
+from penstock.server.asker import Grant
+from penstock.server.record_fields import (
+    flag_field,
+    permission_field,
+    text_field,
+    texts_field,
+    texts_or_none_field,
+    time_field,
+)
 
 VERSION: Final = 1
 """Version of the packet: another field, or another meaning of one, is another version."""
@@ -129,7 +134,7 @@ class LoginRecord:
         """Return the record of a connection in the state OPEN, and of its input from the frame that opens on."""
         peer, rules, agreed = connection.peer, connection.access.rules, connection.engine.agreement()
         expires_at = connection.login.expires_at()
-        served = rules if isinstance(rules, ServedRules) else None
+        grant = Grant.of(rules)
         return cls(
             protocol=protocol,
             user=connection.user,
@@ -140,10 +145,10 @@ class LoginRecord:
             properties={name: str(value) for name, value in peer.properties.items() if name != CAPABILITIES},
             capabilities=agreed.capabilities,
             rates=_rates_of(peer.rates),
-            scopes=tuple(rules.scopes()) if isinstance(rules, TokenRules) else None,
-            served_vhosts=None if served is None else tuple(served.vhosts()),
-            served_tags=() if served is None else tuple(served.tags()),
-            served_permission=("", "", "") if served is None else served.permission.texts(),
+            scopes=grant.scopes,
+            served_vhosts=grant.vhosts,
+            served_tags=grant.tags,
+            served_permission=grant.permission,
             expires_at=None if expires_at == inf else expires_at,
             frame_max=agreed.frame_max,
             channel_max=agreed.channel_max,
@@ -169,15 +174,8 @@ class LoginRecord:
         """Return the login, for a broker that serves the client."""
         agreed = Agreement(self.frame_max, self.channel_max, self.heartbeat_s, self.capabilities)
         expires_at = inf if self.expires_at is None else self.expires_at
-        return FinishedLogin(self.user, self._rules(broker), agreed, self.mechanism, expires_at)
-
-    def _rules(self, broker: Broker) -> Rules | None:
-        if self.scopes is not None:
-            return TokenRules(self.scopes)
-        if self.served_vhosts is None:
-            return None
-        permission = Permission(*self.served_permission)
-        return ServedRules(self.user, self.served_vhosts, self.served_tags, permission, broker.access.expressions)
+        grant = Grant(self.scopes, self.served_vhosts, self.served_tags, self.served_permission)
+        return FinishedLogin(self.user, grant.rules(self.user, broker), agreed, self.mechanism, expires_at)
 
 
 def _rates_of(limits: Limits | None) -> Rates | None:
@@ -204,51 +202,14 @@ def _tls_facts(session: TlsSession | None) -> tuple[str, ...] | None:
 # Readers of the fields: each returns the value, or raises TypeError or ValueError.
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
 def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
         raise TypeError
     return value
 
 
-def _time(value: object) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
-        raise TypeError
-    return float(value)
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError
-    return tuple(_text(each) for each in value)
-
-
-def _texts_or_none(value: object) -> tuple[str, ...] | None:
-    return None if value is None else _texts(value)
-
-
-def _permission(value: object) -> tuple[str, ...]:
-    texts = _texts(value)
-    if len(texts) != 3:
-        raise ValueError
-    return texts
-
-
 def _facts(value: object) -> tuple[str, ...] | None:
-    texts = _texts_or_none(value)
+    texts = texts_or_none_field(value)
     if texts is not None and len(texts) != 6:
         raise ValueError
     return texts
@@ -257,7 +218,7 @@ def _facts(value: object) -> tuple[str, ...] | None:
 def _properties(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         raise TypeError
-    return {_text(name): _text(each) for name, each in value.items()}
+    return {text_field(name): text_field(each) for name, each in value.items()}
 
 
 def _capabilities(value: object) -> dict[str, bool] | None:
@@ -265,7 +226,7 @@ def _capabilities(value: object) -> dict[str, bool] | None:
         return None
     if not isinstance(value, dict):
         raise TypeError
-    return {_text(name): _flag(each) for name, each in value.items()}
+    return {text_field(name): flag_field(each) for name, each in value.items()}
 
 
 def _rate(value: object) -> float:
@@ -287,20 +248,20 @@ def _rates(value: object) -> Rates | None:
 
 
 READERS: Final[dict[str, Callable[[object], object]]] = {
-    "protocol": _text,
-    "user": _text,
-    "mechanism": _text,
-    "address": _text,
-    "local": _text,
-    "loopback": _flag,
+    "protocol": text_field,
+    "user": text_field,
+    "mechanism": text_field,
+    "address": text_field,
+    "local": text_field,
+    "loopback": flag_field,
     "properties": _properties,
     "capabilities": _capabilities,
     "rates": _rates,
-    "scopes": _texts_or_none,
-    "served_vhosts": _texts_or_none,
-    "served_tags": _texts,
-    "served_permission": _permission,
-    "expires_at": _time,
+    "scopes": texts_or_none_field,
+    "served_vhosts": texts_or_none_field,
+    "served_tags": texts_field,
+    "served_permission": permission_field,
+    "expires_at": time_field,
     "frame_max": _count,
     "channel_max": _count,
     "heartbeat_s": _count,

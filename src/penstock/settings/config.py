@@ -51,6 +51,8 @@ TABLES: Final = ", ".join(
 )
 
 
+STRONGER: Final = ("environment ", "command line")
+"""Prefixes of the sources that override the settings file."""
 DEFAULT: Final = "default"
 """Source of a setting that was not given."""
 MASK: Final = "***"
@@ -185,6 +187,15 @@ def changed_at_start(old: Settings, new: Settings) -> list[str]:
     if (old.tls is None) != (new.tls is None):  # Other changes of the table take effect from now on.
         tables.append("[tls]")
     return [name.replace("_", "-") for name in names] + tables
+
+
+def reloaded(before: Settings, read: Settings) -> Settings:
+    """Return the settings in effect after a reload; those of the environment and the command line persist."""
+    stronger = [name for name in RELOADABLE if before.sources.get(name, "").startswith(STRONGER)]
+    changed = {name: getattr(read, name) for name in RELOADABLE if name not in stronger}
+    sources = {name: source for name, source in before.sources.items() if name not in changed}
+    sources |= {name: read.sources[name] for name in changed if name in read.sources}
+    return replace(before, sources=sources, **changed)
 
 
 class _Source:

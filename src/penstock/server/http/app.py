@@ -50,6 +50,7 @@ from penstock.server.http.request import (
     ApiRequest,
     Handler,
     HttpError,
+    Identity,
     LongAnswer,
     Service,
     bad_request,
@@ -73,7 +74,7 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
             request.before = asked.before = operation.before(request.driver, asked)
             if request.before is None and route.method == "DELETE":
                 raise not_found()
-        answer = await _answer(request, operation, asked)
+        answer = await carried_out(request, operation, asked)
         request.before = asked.before
         if request.detached is not None:
             return request.accepted()
@@ -100,7 +101,8 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
     return carry_out
 
 
-async def _answer(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer | Streamed:
+async def carried_out(request: ApiRequest, operation: Operation, asked: ControlRequest) -> Answer | Streamed:
+    """Carry out an operation; None also for a job that goes on, which `request.detached` is."""
     if operation.job is not None:
         subjects = operation.job(request.driver, asked)
         return await request.in_job(operation.name, subjects, partial(_job_steps, request, operation, asked))
@@ -159,6 +161,8 @@ async def _body(request: ApiRequest, route: Route) -> Row:
 
 
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+NO_ENDPOINTS: Final[Mapping[str, Endpoint]] = {}
 
 HEALTH_CHECKS: Final = ("/health/checks/", "/healthchecks/", "/aliveness-test/")
 """Path prefixes that are answered whatever the number of connections."""
@@ -231,8 +235,11 @@ TABLE: Final = table_of(OPERATIONS)
 """Routes below /api: RabbitMQ's paths and methods, and our own, which begin with /penstock."""
 
 
-def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
-    """Return the application: the routes of the API and of metrics, behind a login, and the pages of the console."""
+def make_app(service: Service, scraped: metrics.MetricsService, more: Mapping[str, Endpoint] = NO_ENDPOINTS) -> ASGIApp:
+    """Return the application: the routes of the API and of metrics, behind a login, and the pages of the console.
+
+    `more` are functions for POST by path, which log their users in themselves.
+    """
     routes = [
         HttpRoute(f"/api{path}", _endpoint(service, path, places), methods=[*places])
         # Fixed parts first: /connections/username/x before /connections/x/channels.
@@ -240,6 +247,7 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     ]
     figures = {"GET": Place(scraped.scraped, Need(MONITORING), False)}
     routes += [HttpRoute(path, _endpoint(service, path, figures), methods=["GET"]) for path in metrics.PATHS]
+    routes += [HttpRoute(path, endpoint, methods=["POST"]) for path, endpoint in more.items()]
     none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
     routes.append(HttpRoute("/cli/rabbitmqadmin", _no_rabbitmqadmin, methods=["GET"]))
     app = Starlette(routes=[*routes, *pages.routes()], exception_handlers=none)
@@ -247,7 +255,7 @@ def make_app(service: Service, scraped: metrics.MetricsService) -> ASGIApp:
     return _Undecoded(app)
 
 
-def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Endpoint:
     event_loop = service.event_loop
     probes = path.startswith(HEALTH_CHECKS)
 
@@ -255,7 +263,7 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
         try:
             await service.pause(probes)
             method = "GET" if http_request.method == "HEAD" else http_request.method
-            identity = await login(http_request, event_loop.driver)
+            identity = await identity_of(service, http_request)
             http_request.state.payer = identity.user
             if not probes and await service.debts.rest(identity.user):
                 await service.pause()  # Other requests of the same payer rest until the same time.
@@ -299,13 +307,18 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Calla
     return endpoint
 
 
+async def identity_of(service: Service, http_request: Request) -> Identity:
+    """Return the user of a request. Raises HttpError (401)."""
+    return await (service.identify or login)(http_request, service.driver)
+
+
 def _after_login(service: Service, answer: Refusal) -> Refusal:
     """Return a handler for unknown paths and methods: strangers get 401, as at known paths."""
 
     async def refuse(http_request: Request, error: Exception) -> Response:
         try:
             await service.pause()
-            await login(http_request, service.driver)
+            await identity_of(service, http_request)
         except HttpError as refusal:
             return refusal.answer()
         return await answer(http_request, error)

@@ -24,11 +24,13 @@ from penstock.connections.peer import TlsSession
 from penstock.flow.pool import PoolHolder, Pools
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import Admission, HttpDebts, stranger_at
-from penstock.server.http.app import make_app
+from penstock.server.http.app import Endpoint, make_app
+from penstock.server.http.asks import Inside
 from penstock.server.http.browser_guard import BrowserGuard
 from penstock.server.http.metrics import MetricsService
 from penstock.server.http.probes import probe_app
 from penstock.server.http.request import Service
+from penstock.server.inside import ASK_PATH
 from penstock.server.secured_protocol import SecuredProtocol
 from penstock.server.socket_ends import ends_of
 from penstock.settings.config import Settings
@@ -294,10 +296,17 @@ class BoundedProtocol(H11Protocol, SecuredProtocol):
             self.timeout_keep_alive_task = self.loop.call_at(self.waiting_since + seconds, self.transport.abort)
 
 
-def api_connections(event_loop: EventLoop, settings: Settings) -> HttpConnections:
-    """Return the connections of the HTTP API, of metrics for users, and of the console."""
+def api_connections(event_loop: EventLoop, settings: Settings, inside: Inside | None = None) -> HttpConnections:
+    """Return the connections of the HTTP API, of metrics for users, and of the console.
+
+    With `inside` they are those of other processes of a node, which ask for operations as well.
+    """
     service, pools = Service(event_loop), event_loop.driver.broker.pools
-    app = make_app(service, MetricsService(event_loop, settings.metrics_objects_max, pools))
+    more: dict[str, Endpoint] = {}
+    if inside is not None:
+        service.identify = inside.login
+        more[ASK_PATH] = inside.endpoint(service)
+    app = make_app(service, MetricsService(event_loop, settings.metrics_objects_max, pools), more)
     hosts, origins = settings.http_hosts, settings.http_origins
     return HttpConnections(event_loop, app, service.debts, hosts, origins, service.hub.close, pools)
 

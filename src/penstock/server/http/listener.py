@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.server.event_loop import EventLoop
+from penstock.server.inside import is_of_this_user
 from penstock.server.listener import Listener
 from penstock.server.socket_transport import attach
 from penstock.server.tls.contexts import TlsServer
@@ -18,14 +19,21 @@ from penstock.server.tls.layer import TlsLayer
 from penstock.settings.config import Settings
 
 if TYPE_CHECKING:
+    from penstock.server.http.asks import Inside
     from penstock.server.http.connections import HttpConnections
 
 
 class HttpListener:
     """Listeners of one application."""
 
-    def __init__(self, event_loop: EventLoop, settings: Settings, has_login: bool) -> None:
-        """The application is the HTTP API with the console, or without `has_login` that of metrics and probes."""
+    def __init__(
+        self, event_loop: EventLoop, settings: Settings, has_login: bool, inside: Inside | None = None
+    ) -> None:
+        """The application is the HTTP API with the console, or without `has_login` that of metrics and probes.
+
+        With `inside` the API is for other processes of the node.
+        """
+        self._inside = inside
         self._event_loop = event_loop
         self._settings = settings
         self._has_login = has_login
@@ -40,6 +48,12 @@ class HttpListener:
         listener = Listener(self._event_loop.driver, self._event_loop.loop, partial(self._take, tls))
         self._listeners.append(listener)
         return await listener.start(host, port, "serve HTTP")
+
+    def start_inside(self, sock: socket.socket) -> None:
+        """Serve other processes of the node at a listening Unix socket, which does not block."""
+        listener = Listener(self._event_loop.driver, self._event_loop.loop, self._take_inside)
+        self._listeners.append(listener)
+        listener.serve(sock)
 
     async def stop(self) -> None:
         """Accept no more connections, and end the open connections (see `HttpConnections.stop`)."""
@@ -57,6 +71,11 @@ class HttpListener:
         protocol = connections.make()
         await attach(self._event_loop.loop, sock, protocol if tls is None else TlsLayer(tls, protocol))
 
+    async def _take_inside(self, sock: socket.socket) -> None:
+        if not is_of_this_user(sock):
+            raise ConnectionAbortedError("the process at the other end belongs to another user")
+        await self._take(None, sock)
+
     async def _load(self) -> HttpConnections:
         """Load the application once; in a thread, because the broker has other work meanwhile."""
         async with self._loading:
@@ -67,4 +86,6 @@ class HttpListener:
     def _loaded(self) -> HttpConnections:
         from penstock.server.http.connections import api_connections, metrics_connections
 
-        return (api_connections if self._has_login else metrics_connections)(self._event_loop, self._settings)
+        if not self._has_login:
+            return metrics_connections(self._event_loop, self._settings)
+        return api_connections(self._event_loop, self._settings, self._inside)

@@ -148,10 +148,21 @@ def not_found() -> HttpError:
     return HttpError(404, "Object Not Found", "Not Found")
 
 
+class Identity(NamedTuple):
+    """User of a request, and its rights."""
+
+    user: str
+    rules: Rules
+    expires_at: float
+    """Wall-clock time in seconds from which on its credentials are void; infinity for never."""
+
+
 class Service:
     """State that all requests of one broker share."""
 
     def __init__(self, event_loop: EventLoop) -> None:
+        self.identify: Callable[[Request, BrokerDriver], Awaitable[Identity]] | None = None
+        """Function that returns the user of a request at a socket inside a node; None elsewhere (login.py)."""
         self.event_loop = event_loop
         self.driver: BrokerDriver = event_loop.driver
         self.slices = event_loop.slices
@@ -162,15 +173,6 @@ class Service:
         """Wait for a slice, among the `first` or with the others, and set the time at which later reads are made."""
         await self.slices.pause(first)
         self.driver.begin(self.event_loop.loop.time())
-
-
-class Identity(NamedTuple):
-    """User of a request, and its rights."""
-
-    user: str
-    rules: Rules
-    expires_at: float
-    """Wall-clock time in seconds from which on its credentials are void; infinity for never."""
 
 
 Handler: TypeAlias = "Callable[[ApiRequest], Awaitable[Response]]"
