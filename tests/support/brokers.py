@@ -3,7 +3,8 @@
 `sys.executable -m penstock serve` with the environment of the tests, so that PYTHONPATH decides between the sources
 and what is installed, for the broker as for the tests. Most begin as a copy of a process that has imported Penstock
 (forked_penstock.py). PENSTOCK_THROUGH=2 starts `serve --shards 2` instead, so that tests of a broker become tests of
-a node with shards: their clients go through its parent. Nothing here waits for a time to pass: `eventually` waits for a state.
+a node with shards: their clients go through its parent. Nothing here waits for a time to pass: `eventually` waits for
+a state.
 """
 
 from __future__ import annotations
@@ -194,7 +195,7 @@ def shards_of_tests() -> str:
 
 
 def _keeping(folder: Path, options: tuple[str, ...]) -> list[str]:
-    """Return the options for a store: none, unless the test has one, PENSTOCK_KEEP=1 asks for one, or shards need one."""
+    """Return the options for a store: none, unless the test has one, PENSTOCK_KEEP=1 asks for it, or shards need it."""
     if "--data" in options or "--store" in options:
         return []
     keeps = os.environ.get("PENSTOCK_KEEP") == "1" or "--shards" in options or shards_of_tests()
