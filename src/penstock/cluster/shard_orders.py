@@ -21,6 +21,11 @@ PAGE: Final = "page"
 """Request of a shard for the rows behind a place, and the answer (access_pages.py)."""
 HAS: Final = "has"
 """Version of the catalogue that a shard has, after each pull and with each answer."""
+RELOAD: Final = "reload"
+RELOADED: Final = "reloaded"
+"""Request to apply a settings file whose text comes by a socket (settings_feed.py), and the answer: its number."""
+CERTIFICATES: Final = "certificates"
+"""Request to read the certificates again."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class ShardOrder:
     """True if the node owns users, permissions and limits, so that the shard serves once it has a copy."""
     key: str = ""
     """Key of the channel by which clients come, in hexadecimal digits; empty without a channel."""
+    renewed: bool = False
+    """True if the settings file was read again: the last socket has its text."""
 
     def row(self) -> dict[str, Any]:
         """Return the order for a packet."""

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 class AppliedSettings:
     """Settings in effect in the process of one shard."""
 
-    def __init__(self, settings: Settings, shard: Shard) -> None:
+    def __init__(self, settings: Settings, shard: Shard, whole: Settings | None = None) -> None:
+        """`whole` are the settings of the node, if `settings` are those of one of its shards: they are published."""
         self.settings = settings
         self._shard = shard
+        self._whole = whole
         self._hook: AlarmHook | None = None
         """Web hook of alarms; None without one."""
         self.publish()
@@ -48,9 +50,12 @@ class AppliedSettings:
 
     def publish(self) -> None:
         """Make the start-up settings available to `penstock config`."""
+        settings = self.settings
+        if self._whole is not None:
+            settings = replace(reloaded(self._whole, settings), hook=settings.hook)
         published = self._shard.driver.start_settings
-        published.rows = start_rows(self.settings) + table_rows(self.settings)
-        published.file = "" if self.settings.file is None else str(self.settings.file)
+        published.rows = start_rows(settings) + table_rows(settings)
+        published.file = "" if settings.file is None else str(settings.file)
 
     async def replace(self, settings: Settings, certificates: ServedCertificates | None) -> bool:
         """Apply a settings file that was read again: patterns and users, start-up settings that may change, TLS.
