@@ -24,6 +24,7 @@ from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.desk import Desk
+from penstock.cluster.node_inside import NodeInside
 from penstock.cluster.packet_channel import Packet, Row
 from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
 from penstock.cluster.shard_orders import HAS, PAGE, PULL, SHARE, VERSION, ShardOrder, folder_of
@@ -128,6 +129,16 @@ class Parent(ShardListener):
         self._desk = Shard(self._name, own, None, machine)
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
+        self.inside = NodeInside(self.office, settings, self._doors, self.vhosts, self)
+        """Requests of shards to the node, and of the node to its shards."""
+
+    def catalogue(self) -> int:
+        """See `Versions`."""
+        return self._version()
+
+    def desk(self) -> int:
+        """See `Versions`."""
+        return -1 if self._pull is None else self._pull.version
 
     async def start(self) -> None:
         """Open the catalogue, start the shards, and listen. Raises StartError, StoreError, after releasing all."""
@@ -140,11 +151,12 @@ class Parent(ShardListener):
                 await shard.restore()
                 shard.admit()
             self._reader = CatalogueReader(self.data / FOLDER)
-            self.vhosts = self._reader.vhosts()
+            self.vhosts.update(self._reader.vhosts())
             self._pull = AccessPull(self._desk, self._answer_desk)
             self._pull.ask()
             await self._pull.whole.wait()
             self._logins.start(self._desk.event_loop)
+            self.inside.start()
             self._start_shards([row.name for row in self._reader.shards()])
             desk = Desk(self._desk.event_loop, self.vhosts.__contains__, self._give)
             for address in self._settings.listen:
@@ -168,6 +180,7 @@ class Parent(ShardListener):
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
+        await self.inside.stop()
         await self.supervision.stop()
         for door in self._doors.values():
             door.close()
@@ -219,8 +232,9 @@ class Parent(ShardListener):
         self._shares.begin(name)
         share = self._shares.share()
         order = ShardOrder(
-            name, str(data), self._name, tuple(share), str(data / "http.sock"), True, self._doors[name].key.hex()
-        )
+            name, str(data), self._name, tuple(share), self.inside.name_of(name), True, self._doors[name].key.hex(),
+            [*self._doors].index(name) + 1, self.inside.secret, self.inside.name,
+        )  # fmt: skip
         return order.row()
 
     @override
@@ -232,6 +246,7 @@ class Parent(ShardListener):
     def changed(self, watch: ShardWatch) -> None:
         door = self._doors[watch.name]
         door.watch = watch
+        self.inside.changed(watch.name)
         if not watch.has_process:
             door.close()
         door.change()
@@ -245,6 +260,7 @@ class Parent(ShardListener):
         if HAS in message and message[HAS] != door.version:
             door.version = int(message[HAS])
             door.change()
+            self.inside.answers.met()
 
     def _send_share(self, name: str, share: Allowance) -> bool:
         return self.supervision.send(name, {SHARE: list(share)})
@@ -257,6 +273,8 @@ class Parent(ShardListener):
         assert pull is not None
         if PULL in request:
             self._answer(request, "", lambda page: self._loop.call_soon(pull.apply, page))
+        if HAS in request:
+            self.inside.answers.met()
 
     def _answer(self, request: Row, shard: str, send: Callable[[Row], object]) -> None:
         """Answer a request for a page. A catalogue that cannot be read is asked again after the next question."""

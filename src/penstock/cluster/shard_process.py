@@ -18,14 +18,18 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cluster.access_pull import AccessPull
+from penstock.cluster.asking import Peer
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
 from penstock.cluster.passing import Taker
+from penstock.cluster.passing_up import PassingUp
 from penstock.cluster.shard_orders import FAILS, HAS, PAGE, PING, PONG, SERVES, SHARE, STOP, VERSION, ShardOrder
 from penstock.errors import ConfigError, StartError, StoreError
 from penstock.protocols import standard_protocols
 from penstock.server.collector import FREEZER, collect_little
 from penstock.server.freed_memory import keep_freed_memory
+from penstock.server.http.asks import Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
+from penstock.server.inside import listening_at
 from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr, without_log
@@ -109,6 +113,7 @@ class ShardProcess:
         shard = Shard(order.node, settings, order.data, Allowance(*order.share))
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
+        up: PassingUp | None = None
         taker: Taker | None = None
         shard.lock()
         try:
@@ -125,8 +130,15 @@ class ShardProcess:
                 self._pull = AccessPull(shard, self._send)
                 self._pull.ask()
                 await self._await_copy(self._pull)
-            http = HttpListener(shard.event_loop, settings, True)
-            await http.start(f"unix:{order.http}", 0)
+            if order.secret:
+                http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
+                http.start_inside(listening_at(order.http))
+                up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
+                shard.driver.control.elsewhere = up
+                shard.driver.jobs.number_as(order.number)
+            else:
+                http = HttpListener(shard.event_loop, settings, True)
+                await http.start(f"unix:{order.http}", 0)
             shard.admit()
             for channel in self._clients:
                 channel.setblocking(False)
@@ -139,6 +151,8 @@ class ShardProcess:
         finally:
             if taker is not None:
                 taker.close()
+            if up is not None:
+                await up.stop()
             if http is not None:
                 await http.stop()
             try:
