@@ -78,7 +78,8 @@ async def run(zygote: Zygote, settings: Settings, data: Path, shards: int, patie
     except (StartError, StoreError) as error:
         say({"refused": str(error)})
         return
-    say({"port": node.addresses[0][1], "zygote": zygote.pid, "parent": os.getpid()})
+    inside = {"name": node.inside.name, "secret": node.inside.secret}
+    say({"port": node.addresses[0][1], "zygote": zygote.pid, "parent": os.getpid(), "inside": inside})
     orders: asyncio.Queue[Row] = asyncio.Queue()
 
     def read() -> None:
