@@ -34,7 +34,9 @@ from penstock.describe.exposition import Exposition, Family, label
 from penstock.describe.list_kinds import name_in_log
 from penstock.describe.node import (
     CHANNEL_COUNTS,
+    FIGURES,
     GATE_KINDS,
+    IDENTITIES,
     NODE,
     SHARED_GATES,
     NodeFigures,
@@ -72,10 +74,19 @@ Labelled = list[tuple[str, T]]
 CLIENTS: Final = ("connection", "channel")
 CHANNEL_FAMILIES: Final = SESSION.families + CHANNEL_COUNTS
 OF_OBJECTS: Final[tuple[Sequence[Family], ...]] = (
-    *(QUEUE.families, EXCHANGE.families, CONNECTION.families, CHANNEL_FAMILIES, POSITION.families),
+    *(QUEUE.families, EXCHANGE.families, POSITION.families, CONNECTION.families, CHANNEL_FAMILIES),
 )
+"""Families of objects in the order of the answers."""
 GROUPS: Final = frozenset([family.group for families in OF_OBJECTS for family in families])
 """Groups of families for `/metrics/detailed?family=`."""
+AGGREGATED: Final[tuple[Sequence[Family], ...]] = (
+    *(IDENTITIES, SUMMED, CONNECTION.families, SESSION.families, NODE.families, FIGURES),
+    *(GATE_KINDS.families, REPLY_QUEUES.families, POOL_FIGURES.families, HOLDER_FIGURES.families),
+    *(SHOVELS.families, LINKS.families, STATES.families, BRIDGE.families, SHARED_GATES.families, [OMITTED]),
+)
+"""Families of `/metrics` in the order of the answer; those of the process follow `FIGURES`."""
+PER_OBJECT: Final[tuple[Sequence[Family], ...]] = (IDENTITIES, *OF_OBJECTS, [OMITTED])
+"""Families of `/metrics/per-object` and `/metrics/detailed` in the order of the answers."""
 
 
 class Selection(NamedTuple):

@@ -95,6 +95,8 @@ READY: Final = Family(
     "penstock_ready", "Whether clients are served (1), or the broker stands by or restores its store (0)"
 )
 STORE: Final = Family("penstock_store_info", "Kind of the store of the broker")
+IDENTITIES: Final[tuple[Family, ...]] = (IDENTITY, BUILD, OUR_BUILD, READY, STORE)
+"""Families at the beginning of every answer, in its order."""
 
 
 def write_identity(out: Exposition, node: DescribedNode, figures: NodeFigures) -> None:
@@ -322,6 +324,8 @@ HOOK: Final = Family(
 CERTIFICATE: Final = Family(
     "penstock_tls_certificate_expiry_timestamp_seconds", "Time at which a certificate of TLS ends, since the epoch"
 )
+FIGURES: Final[tuple[Family, ...]] = (LONG_ENTRIES, LONG_ENTRIES_S, JOBS, JOBS_ENDED, ALARMS, HOOK, CERTIFICATE)
+"""Figures with several samples each, in the order of the answer."""
 
 
 def write_figures(out: Exposition, figures: NodeFigures) -> None:

@@ -108,6 +108,7 @@ class BrokerDriver(ServedDriver):
         self.parts = None
         self.recorder = None
         self.tracer = None
+        self.cluster = None
         self.refused = RefusedPublishes()
         self.refused_requests = RefusedRequests()
         self.slow_turn_s: float = NEVER

@@ -16,6 +16,7 @@ from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.alarms import Alarms
 from penstock.management.bridges import BridgeTable
+from penstock.management.cluster import ClusterView
 from penstock.management.hold_spans import HoldTracer
 from penstock.management.jobs import Job, Jobs
 from penstock.management.process_facts import ProcessFacts
@@ -91,6 +92,8 @@ class Node(DescribedNode):
     """Conditions that need a person."""
     bridges: BridgeTable
     """Bridges to other brokers."""
+    cluster: ClusterView | None
+    """Shards of a node, in the process of the node; None in a broker without shards, and in each shard."""
     start_settings: StartSettings
     """Start-up settings, for people."""
     process: ProcessFacts

@@ -23,7 +23,7 @@ from penstock.management.bridge_uris import hidden
 from penstock.management.bridges import OWNED, UPSTREAM_SET
 from penstock.management.node import Node
 from penstock.management.operation import (
-    BY_EVERYWHERE,
+    ALL,
     CATALOGUE,
     ROW_WORK,
     VHOST,
