@@ -24,6 +24,7 @@ from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.desk import Desk
+from penstock.cluster.node_http import NodeHttp
 from penstock.cluster.node_inside import NodeInside
 from penstock.cluster.packet_channel import Packet, Row
 from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
@@ -31,6 +32,7 @@ from penstock.cluster.shard_orders import HAS, PAGE, PULL, SHARE, VERSION, Shard
 from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
 from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
+from penstock.cluster.ways import Ways
 from penstock.cluster.zygote import Zygote
 from penstock.errors import PenstockError, StartError, StoreError
 from penstock.logs.ids import STORE_UNREADABLE
@@ -131,6 +133,9 @@ class Parent(ShardListener):
         self._pull: AccessPull | None = None
         self.inside = NodeInside(self.office, settings, self._doors, self.vhosts, self)
         """Requests of shards to the node, and of the node to its shards."""
+        ways = Ways(self.vhosts, self._doors, self.inside.place_of)
+        self.http = NodeHttp(settings, self.office, self._desk, ways, self.inside.answers)
+        """HTTP API, console, metrics and probes of the node."""
 
     def catalogue(self) -> int:
         """See `Versions`."""
@@ -157,12 +162,15 @@ class Parent(ShardListener):
             await self._pull.whole.wait()
             self._logins.start(self._desk.event_loop)
             self.inside.start()
+            await self.http.open_metrics()
             self._start_shards([row.name for row in self._reader.shards()])
             desk = Desk(self._desk.event_loop, self.vhosts.__contains__, self._give)
             for address in self._settings.listen:
                 listener = Listener(self._desk.driver, self._loop, desk.take)
                 self.addresses += await listener.start(*parse_address(address), "listen")
                 self._listeners.append(listener)
+            self.http.listeners += [("amqp", *address) for address in self.addresses]
+            await self.http.start(None)
         except BaseException:
             await self.stop()
             raise
@@ -180,6 +188,7 @@ class Parent(ShardListener):
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
+        await self.http.stop()
         await self.inside.stop()
         await self.supervision.stop()
         for door in self._doors.values():

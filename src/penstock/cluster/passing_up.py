@@ -10,6 +10,7 @@ Definitions on their way count as bodies of their users (`HTTP_BODIES`) until th
 from __future__ import annotations
 
 import asyncio
+
 from typing_extensions import override
 
 from penstock.cluster.asking import Peer, Unanswered
