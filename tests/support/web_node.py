@@ -6,7 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.support.brokers import BrokerProcess, eventually, serving, some_name
@@ -49,13 +49,14 @@ class WebNode:
 
     @contextmanager
     def paused(self, shard: str) -> Iterator[None]:
-        """Have the process of a shard stand still."""
+        """Have the process of a shard stand still; its node kills one that does so for 10 s."""
         pid = self.pid_of(shard)
         os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

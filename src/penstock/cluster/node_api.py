@@ -11,8 +11,10 @@ from functools import partial
 from starlette.responses import Response
 from typing_extensions import override
 
+from penstock.access.permission import ADMINISTRATOR
 from penstock.cluster.answers import DECLARE_VHOST, DELETE_VHOST, NodeAnswers
 from penstock.cluster.http_pass import Begin, passed_on
+from penstock.cluster.node_maps import NodeMaps
 from penstock.cluster.shard_http import Headers, ShardRequest
 from penstock.cluster.ways import Ways
 from penstock.connections.control_request import ControlRequest
@@ -20,6 +22,7 @@ from penstock.describe.table import Row
 from penstock.management.operation import ALL, VHOST, Operation, Route, who_answers
 from penstock.operations.joins import OVERVIEW, SUMMED
 from penstock.server.asker import Asker
+from penstock.server.http.console.hub import Maps
 from penstock.server.http.elsewhere import HttpElsewhere, Joined
 from penstock.server.http.request import ApiRequest, HttpError, decoded, http_actor, not_found
 
@@ -95,6 +98,11 @@ class NodeApi(HttpElsewhere):
     @override
     async def settled(self) -> None:
         await self._answers.settled()
+
+    @override
+    def maps(self, request: ApiRequest) -> Maps:
+        rules = None if request.rules.has_tag(ADMINISTRATOR) else request.rules
+        return NodeMaps(request.service.hub, rules, self._ways, asker_of(request))
 
 
 def vhost_of(request: ApiRequest, route: Route) -> str:

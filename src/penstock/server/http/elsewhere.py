@@ -13,6 +13,7 @@ from penstock.management.operation import Answer, Operation, Route
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from penstock.server.http.console.hub import Maps
     from penstock.server.http.request import ApiRequest
 
 
@@ -47,4 +48,8 @@ class HttpElsewhere:
 
     async def settled(self) -> None:
         """Wait until the shards have the changes of users, permissions and virtual hosts, for some time at most."""
+        raise NotImplementedError
+
+    def maps(self, request: ApiRequest) -> Maps:
+        """Return the flow maps of all shards, for the user of a request."""
         raise NotImplementedError
