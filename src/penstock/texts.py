@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -224,6 +224,12 @@ def brief_age(seconds: float) -> str:
 def counted(count: int, one: str) -> str:
     """Return a number with its noun: 1 message, 2 messages."""
     return f"1 {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """Return names in quotes: '1', '2' and '3'."""
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
 def shown_capacity(level: Mapping[str, int | None]) -> str:

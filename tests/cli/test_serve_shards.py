@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import pika
 import pytest
 
-from tests.support.brokers import serving, settings_file
+import penstock
+from penstock.sync import connect
+from tests.support.brokers import GRACE, serving, settings_file
 from tests.support.commands import refused
 
 
@@ -75,3 +80,83 @@ def test_invalid_number_of_shards_is_named_with_the_rule(given: str) -> None:
 def test_shards_without_a_data_directory_are_refused(options: tuple[str, ...], why: str) -> None:
     said = refused("serve", "--shards", "2", *options)
     assert said == f"shards need a data directory, and {why}: use --data DIR, or no shards"
+
+
+def test_reload_changes_users_and_patterns_of_all_shards_also_of_later_ones(tmp_path: Path) -> None:
+    text = '[broker]\nvhosts = ["/", "west"]\n[users]\nguest = "guest"\n'
+    file = settings_file(tmp_path, text)
+    with serving(tmp_path, *file, "--shards", "2", "--data", str(tmp_path / "data")) as node:
+        settings_file(tmp_path, text + 'ada = "lovelace"\n[queue.short]\nmax-length = 1\noverflow = "reject-publish"\n')
+        node.process.send_signal(signal.SIGHUP)
+        node.await_logged("[shard:1] PST-2031 : reload: '")
+        (line,) = node.await_logged("[shard:2] PST-2031 : reload: '")
+        assert "is in effect" in line
+        for vhost in ("%2f", "west"):
+            assert is_short(f"{node.url_of('ada', 'lovelace')}{vhost}")
+        (serves,) = node.logged("PST-2080 : shard '2' serves")
+        os.kill(int(serves.rpartition("process ")[2].rstrip(")")), signal.SIGKILL)
+        assert is_short(f"{node.url_of('ada', 'lovelace')}west")  # The login waits for the next process.
+        assert len(node.logged("PST-2080 : shard '2' serves")) == 2
+
+
+def is_short(url: str) -> bool:
+    """Return whether the queue `short` refuses a second message."""
+    with connect(url, protocol="amqp091", reconnect=False) as client:
+        client.declare_queue("short", auto_delete=True)
+        publisher = client.publisher("short")
+        publisher.send(b"1")
+        with pytest.raises(penstock.ClientError):
+            publisher.send(b"2")
+        client.delete_queue("short")
+    return True
+
+
+def test_reload_with_an_invalid_file_changes_nothing(tmp_path: Path) -> None:
+    file = settings_file(tmp_path, '[users]\nguest = "guest"\n')
+    with serving(tmp_path, *file, "--shards", "1", "--data", str(tmp_path / "data")) as node:
+        settings_file(tmp_path, "[users]\nguest = 7\n")
+        node.process.send_signal(signal.SIGHUP)
+        (line,) = node.await_logged("reload: ")
+        assert "reload: the old settings stay: " in line
+        put(node.url, "orders")
+
+
+def test_lost_zygote_ends_the_node_with_a_sentence_and_a_status(tmp_path: Path) -> None:
+    with serving(tmp_path, "--shards", "2", "--data", str(tmp_path / "data")) as node:
+        put(node.url, "orders")
+        os.kill(child_of(node.pid), signal.SIGKILL)
+        assert node.process.wait() == 1
+        assert "penstock: the zygote of the shards has ended, and all shards with it" in node.log().splitlines()
+        assert "Traceback" not in node.log()
+
+
+def child_of(pid: int) -> int:
+    """Return the only child of a process."""
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+def test_node_notifies_the_service_manager_with_its_shards(tmp_path: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(GRACE)
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        file = settings_file(tmp_path, "")
+        options = (*file, "--shards", "2", "--data", str(tmp_path / "data"))
+        with serving(tmp_path, *options, environment=environment) as node:
+            heard = await_line(manager, "STATUS=2 of 2 shards serve")
+            assert "READY=1" in heard
+            await_line(manager, "WATCHDOG=1")
+            node.process.send_signal(signal.SIGHUP)
+            assert "READY=1" not in await_line(manager, "RELOADING=1")
+            await_line(manager, "READY=1")
+            assert node.stop() == 0
+        await_line(manager, "STOPPING=1")
+
+
+def await_line(manager: socket.socket, line: str) -> list[str]:
+    """Return the assignments that come up to this one."""
+    heard: list[str] = []
+    while line not in heard:
+        heard += manager.recv(4096).decode().split("\n")
+    return heard

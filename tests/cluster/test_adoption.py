@@ -8,8 +8,8 @@ import pytest
 
 import penstock
 from penstock.access.password_hash import file_password
-from penstock.cluster.adoption import FOLDER, check_alone, prepare
-from penstock.cluster.catalogue import BEGIN, CatalogueReader
+from penstock.cluster.adoption import FOLDER, prepare
+from penstock.cluster.catalogue import BEGIN, FILE, CatalogueReader
 from penstock.core.settings.table import Parameter
 from penstock.errors import StartError, StoreError
 from penstock.operations.parameters import put_parameter
@@ -57,6 +57,11 @@ def test_new_node_has_its_first_vhost_in_its_first_shard(data: Path) -> None:
     assert vhosts_of(data) == {"/": "1"}
 
 
+def test_vhosts_of_the_settings_are_spread_over_the_shards_of_a_new_node(data: Path) -> None:
+    prepare(data, 2, ["/", "west", "east"])
+    assert vhosts_of(data) == {"/": "1", "west": "2", "east": "1"}
+
+
 def test_node_gets_more_shards_and_never_fewer(data: Path) -> None:
     for wanted, present in ((2, 2), (1, 2), (4, 4)):
         prepare(data, wanted, ["/"])
@@ -97,14 +102,10 @@ async def test_store_that_a_broker_uses_is_not_adopted(data: Path) -> None:
     assert vhosts_of(data)["old"] == "1"
 
 
-def test_directory_with_more_shards_is_refused_to_a_broker_alone(data: Path) -> None:
-    check_alone(data)
+def test_node_without_its_catalogue_is_not_made_anew(data: Path) -> None:
     prepare(data, 1, ["/"])
-    check_alone(data)
-    prepare(data, 3, ["/"])
-    with pytest.raises(StoreError) as raised:
-        check_alone(data)
-    assert str(raised.value) == (
-        f"data directory '{data}' has 3 shards (1, 2, 3), and one broker would serve the virtual hosts of the first "
-        "alone"
-    )
+    (data / "shards" / "2").mkdir(parents=True)
+    prepare(data, 2, ["/"])
+    (data / FOLDER / FILE).unlink()
+    with pytest.raises(StoreError, match=r"has shards \(2\) and no catalogue 'cluster/catalogue.sqlite'"):
+        prepare(data, 2, ["/"])

@@ -40,7 +40,7 @@ def watching(web: Web) -> Iterator[Callable[[Callable[[Any], bool]], Any]]:
     connection = web.connection()
     connection.request("GET", "/api/penstock/events", headers={"Authorization": web.login})
     answer = connection.getresponse()
-    assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
 
     def first(wanted: Callable[[Any], bool]) -> Any:
         for _ in range(round(PATIENCE)):

@@ -51,7 +51,7 @@ async def test_shard_reports_that_it_serves_answers_and_stops_when_asked(tmp_pat
     assert await node.next_message() == {"pong": True, "has": -1}
     overview = await asyncio.to_thread(asked, tmp_path / "http.sock", "GET", "/overview")
     assert overview["node"] == "penstock@node"
-    node.channel.send({"stop": True})
+    node.channel.send({"stop": ""})
     assert await running == 0
     assert not (tmp_path / "http.sock").exists()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cluster.shard_watch import AWAY, SERVING, STARTING, STOPPED, STOPPING, Patience, ShardWatch
+from penstock.cluster.shard_watch import AWAY, IN_ORDER, SERVING, STARTING, STOPPED, STOPPING, Patience, ShardWatch
 
 PATIENCE = Patience()
 
@@ -153,3 +153,60 @@ def test_reason_of_a_process_counts_for_its_own_end_alone() -> None:
     watch.begin(1.0)
     died(watch, 2.0)
     assert watch.cause == "was killed by signal 9"
+
+
+def test_restarted_shard_stops_and_is_due_at_once_without_a_death() -> None:
+    watch = serving()
+    for second in range(1, 11):
+        watch.restart(float(second))
+        assert (watch.state, watch.is_restarting, watch.restarts) == (STOPPING, True, second)
+        watch.end(second + 0.5, IN_ORDER)
+        assert (watch.state, watch.is_due(second + 0.5), watch.cause) == (AWAY, True, "")
+        watch.begin(second + 0.5)
+        assert watch.serve(second + 0.5)
+
+
+def test_restart_that_is_requested_twice_goes_on_and_counts_once() -> None:
+    watch = serving()
+    watch.restart(1.0)
+    watch.restart(2.0)
+    assert (watch.restarts, watch.since) == (1, 1.0)
+
+
+def test_restart_of_a_starting_shard_changes_nothing() -> None:
+    watch = ShardWatch("north", 0.0)
+    watch.begin(0.0)
+    watch.restart(1.0)
+    assert (watch.state, watch.restarts) == (STARTING, 0)
+
+
+def test_restart_that_does_not_stop_is_killed_and_the_next_process_is_due() -> None:
+    watch = serving()
+    watch.restart(0.0)
+    assert [watch.tick(second) for second in (1, 29, 30)] == [False, False, True]
+    died(watch, 30.0)
+    assert (watch.state, watch.is_due(30.0)) == (AWAY, True)
+    assert watch.cause == "was killed by signal 9: it had not ended 30 s after the request to stop"
+
+
+def test_restart_that_the_stop_of_the_node_overtakes_ends_stopped() -> None:
+    watch = serving()
+    watch.restart(1.0)
+    watch.stop(2.0)
+    assert not watch.is_restarting
+    watch.end(3.0, IN_ORDER)
+    assert (watch.state, watch.is_due(1_000.0)) == (STOPPED, False)
+
+
+def test_restart_of_a_stopped_shard_begins_its_attempts_anew() -> None:
+    watch = serving()
+    for _ in range(4):
+        died(watch, 1.0)
+        watch.begin(1.0)
+    died(watch, 1.0)
+    assert watch.state == STOPPED
+    watch.restart(2.0)
+    assert watch.is_due(2.0)
+    watch.begin(2.0)
+    died(watch, 3.0)
+    assert watch.is_due(3.0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster.shard_orders import folder_of
+from penstock.store.node_folder import folder_of
 from tests.support.told_program import ToldProgram
 from tests.support.unix_http import asked
 
@@ -136,4 +136,39 @@ def test_killed_node_takes_hanging_shards_with_it(begin: Begin) -> None:
     os.kill(node.add("1")["pid"], signal.SIGSTOP)
     node.add("west")
     node.process.kill()
+    node.await_end_of_all()
+
+
+def test_restarted_shard_serves_its_messages_from_another_process(begin: Begin) -> None:
+    node = begin()
+    first, second = node.add("1"), node.add("west")
+    filled(node, "west", 3)
+    node.tell(restart="west")
+    assert node.await_row(name="west", state="stopping")["pid"] == second["pid"]
+    again = node.await_row(name="west", state="serving")
+    assert again["pid"] not in (0, second["pid"])
+    assert node.ask("west", "GET", "/queues/%2f/orders")["messages"] == 3
+    assert os.path.exists(f"/proc/{first['pid']}")
+
+
+def test_shard_killed_during_its_restart_serves_again(begin: Begin) -> None:
+    node = begin()
+    first = node.add("1")
+    filled(node, "1", 2)
+    os.kill(first["pid"], signal.SIGSTOP)
+    node.tell(restart="1")
+    node.await_row(name="1", state="stopping")
+    os.kill(first["pid"], signal.SIGKILL)
+    assert node.await_row(name="1", state="serving")["pid"] != first["pid"]
+    assert node.ask("1", "GET", "/queues/%2f/orders")["messages"] == 2
+
+
+def test_stop_of_the_node_overtakes_a_restart(begin: Begin) -> None:
+    node = begin(stop_s=1.0, ping_s=0.1, answer_s=100.0)
+    os.kill(node.add("1")["pid"], signal.SIGSTOP)
+    node.tell(restart="1")
+    node.await_row(name="1", state="stopping")
+    node.end_input()
+    assert node.await_row(stopped=True)
+    assert node.await_row(name="1", state="stopped")
     node.await_end_of_all()

@@ -28,6 +28,8 @@ BY_HAND = {
     "definitions.export": "pages, to a file",
     "definitions.import": "a file, of other brokers too",
     "queue.redrive-preview": "queues redrive --dry-run",
+    "cluster.status": "a table with sentences",
+    "cluster.restart": "the restart closes the connection that asks for it",
     "topic-permission.set": "permissions set --topic",
     "topic-permission.clear": "permissions delete --topic",
 }

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+from penstock.server.log_formats import FORMATS as FORMATTERS
 from penstock.server.log_formats import Qpid
 from penstock.server.logs import LogLines
 
@@ -80,3 +81,21 @@ def test_log_in_qpids_form_has_tracebacks_below_and_priorities_in_the_journal() 
     assert library == "MESSAGE [Broker] [Broker] PST-2029 : callback"
     assert traceback[-1] == "ZeroDivisionError: division by zero"
     assert written("qpid", "journal")[0].startswith("<6>MESSAGE [Broker] [Broker] ")
+
+
+def test_records_of_a_shard_name_the_shard_in_every_form() -> None:
+    written: dict[str, list[str]] = {}
+    for form, formatter in FORMATTERS.items():
+        lines = LogLines(formatter(True, "west"))
+        for text in ("RELOADED", "[con:3(ada)] CON-1001 : Open"):
+            lines.handle(logging.makeLogRecord({"msg": text, "name": "penstock", "id": "CON-1001", "levelno": 20}))
+        written[form] = "".join(lines.writer.take()).splitlines()
+    assert [line.partition(" [")[2] for line in written["text"]] == [
+        "shard:west] CON-1001 : RELOADED",
+        "shard:west] [con:3(ada)] CON-1001 : Open",
+    ]
+    assert [json.loads(line.partition(">")[2])["shard"] for line in written["json"]] == ["west", "west"]
+    assert [line.partition(">")[2] for line in written["qpid"]] == [
+        "MESSAGE [shard:west] [shard:west] CON-1001 : RELOADED",
+        "MESSAGE [con:3(ada)] [con:3(ada)] CON-1001 : Open",
+    ]

@@ -19,6 +19,9 @@ from penstock.settings.config import (
     changed_at_start,
     changed_settings,
     load,
+    parse,
+    reloaded,
+    renewed,
     start_rows,
     table_rows,
     with_environment,
@@ -167,3 +170,25 @@ def test_rows_have_every_setting_with_its_source(tmp_path: Path) -> None:
     assert rows["http"]["from"] == "default"
     assert table_rows(settings) == [{"setting": "[users]", "value": {"ada": "***"}, "default": None, "from": str(file)}]
     assert table_rows(Settings()) == []
+
+
+def test_text_of_a_file_is_read_as_the_file_is(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text("[broker]\nchannel-max = 9\nslow-turn-ms = 7\n")
+    settings = load(file)
+    file.unlink()
+    again = parse(file, settings.text)
+    assert (again.channel_max, again.slow_turn_ms, again.sources) == (9, 7, settings.sources)
+    with pytest.raises(ConfigError, match=r"penstock.toml' is not TOML"):
+        parse(file, "[broker")
+
+
+def test_process_that_starts_after_a_reload_has_its_patterns_and_users(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    before = with_environment(parse(file, "[broker]\nchannel-max = 9\n"), {"PENSTOCK_LOG_LEVEL": "error"})
+    text = '[broker]\nchannel-max = 5\nslow-turn-ms = 7\nlog-level = "debug"\n[users]\nada = "a"\n'
+    read = parse(file, text + "[queue.q]\nmax-length = 5\n")
+    found = renewed(before, read)
+    assert (found.channel_max, found.slow_turn_ms, found.log_level) == (9, 7, "error")
+    assert (found.users, found.patterns) == (read.users, read.patterns)
+    assert reloaded(before, read).users is None

@@ -35,11 +35,12 @@ def test_paths_are_relative_to_the_settings_file_and_defaults_are_filled_in(tmp_
     assert checked.crl_check == "chain"
 
 
-def test_certificates_by_name(tmp_path: Path) -> None:
+def test_certificates_and_vhosts_by_name(tmp_path: Path) -> None:
     text = '[tls]\ncertificate = "a.pem"\n[tls.names."Shop.example.org"]\ncertificate = "s.pem"\nkey = "s.key"\n'
-    found = read(tmp_path, text)
+    found = read(tmp_path, text + 'vhost = "shop"\n')
     assert found is not None
     assert found.names == {"shop.example.org": CertificateFiles(tmp_path / "s.pem", tmp_path / "s.key")}
+    assert found.vhosts == {"shop.example.org": "shop"}
 
 
 def test_password_of_a_key_comes_from_a_file_or_the_environment_and_is_never_shown(

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from penstock.access.password_hash import file_password
 from penstock.access.permission import Permission
@@ -22,10 +23,14 @@ from penstock.cluster.zygote import Zygote
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError, StoreError
 from penstock.operations.vhosts import declare_vhost, delete_vhost
+from penstock.server.http.listener import HttpListener
 from penstock.server.logs import logging_to_stderr
 from penstock.server.shard import Allowance
 from penstock.server.turn_loop import new_loop
 from penstock.settings.config import Settings
+
+OFFICE: Final = "office.sock"
+"""Unix socket at which the broker of users and virtual hosts serves HTTP."""
 
 
 def say(row: Row) -> None:
@@ -78,7 +83,9 @@ async def run(zygote: Zygote, settings: Settings, data: Path, shards: int, patie
     except (StartError, StoreError) as error:
         say({"refused": str(error)})
         return
-    say({"port": node.addresses[0][1], "zygote": zygote.pid, "parent": os.getpid()})
+    http = HttpListener(node.office.event_loop, settings, True)
+    await http.start(f"unix:{data / OFFICE}", 0)
+    say({"port": node.front.addresses[0][1], "zygote": zygote.pid, "parent": os.getpid()})
     orders: asyncio.Queue[Row] = asyncio.Queue()
 
     def read() -> None:
@@ -90,6 +97,7 @@ async def run(zygote: Zygote, settings: Settings, data: Path, shards: int, patie
         await change(node, order)
         say({"done": order, **state_of(node)})
     loop.remove_reader(0)
+    await http.stop()
     await node.stop()
     say({"stopped": True})
 

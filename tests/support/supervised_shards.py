@@ -14,13 +14,14 @@ import time
 from pathlib import Path
 
 from penstock.cluster.packet_channel import Packet, Row
-from penstock.cluster.shard_orders import ShardOrder, folder_of
+from penstock.cluster.shard_orders import ShardOrder
 from penstock.cluster.shard_process import main_of
 from penstock.cluster.shard_watch import Patience, ShardWatch
 from penstock.cluster.supervision import ShardListener, Supervision
 from penstock.cluster.zygote import Zygote
 from penstock.server.logs import logging_to_stderr
 from penstock.settings.config import Settings
+from penstock.store.node_folder import folder_of
 
 
 def say(row: Row) -> None:
@@ -71,6 +72,8 @@ async def run(zygote: Zygote, folder: Path, patience: Patience) -> None:
         match next_order.result():
             case {"add": name}:
                 supervision.add(name)
+            case {"restart": name}:
+                supervision.restart(name, "come back")
             case {"revive": name}:
                 supervision.revive(name)
             case _:

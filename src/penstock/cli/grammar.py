@@ -55,6 +55,8 @@ PLACES: Final[dict[str, str]] = {
     "health": "service:health",
     "stop": "service:stop",
     "logs where": "service:where",
+    "cluster status": "cluster:status",
+    "cluster restart": "cluster:restart",
     "bench": "bench:bench",
     "completion": "pages:completion",
     "help": "pages:help_",
@@ -86,6 +88,7 @@ PLACES: Final[dict[str, str]] = {
 OMITTED_VERBS: Final = {"alarms": "list", "logs": "where"}
 """Nouns whose name alone is a command, with its verb."""
 GROUPS: Final = {
+    "cluster": "Show and restart the shards of a node.",
     "store": "Back up, check and repair the store of a broker.",
     "tls": "Make certificates for development, and reload the certificates of a running broker.",
     "definitions": "Export definitions, check and import them: queues, exchanges, bindings, policies, users.",
@@ -94,7 +97,7 @@ GROUPS: Final = {
 }
 """Groups besides the nouns of operations."""
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "Run a broker": ("serve", "stop", "config", "store", "tls"),
+    "Run a broker": ("serve", "stop", "config", "cluster", "store", "tls"),
     "See what happens": ("status", "health", "ping", "top", "why", "report"),
     "": (),
     "Definitions, logs and plans": ("definitions", "flow", "logs"),

@@ -115,7 +115,6 @@ def serve(
 
         serve_node(settings, quiet)
         return
-    _check_alone(settings)
     with (
         without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
         asyncio.Runner(loop_factory=new_loop) as runner,
@@ -146,14 +145,6 @@ def _check_shards(settings: Settings) -> None:
     if settings.data is None:
         where = "--memory stores nothing" if settings.store is None else "--store names a database"
         raise StartError(f"shards need a data directory, and {where}: use --data DIR, or no shards")
-
-
-def _check_alone(settings: Settings) -> None:
-    """Refuse the data directory of a node with several shards. Raises StoreError."""
-    if settings.data is not None and (Path(settings.data) / "cluster").is_dir():
-        from penstock.cluster.adoption import check_alone
-
-        check_alone(Path(settings.data))
 
 
 def _check(settings: Settings) -> None:

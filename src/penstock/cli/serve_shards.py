@@ -87,12 +87,17 @@ def _status(node: Parent) -> str:
 def _reload(node: Parent, manager: ServiceManager) -> None:
     """Read the settings file again (SIGHUP), and notify the service manager of the beginning and the end."""
     manager.reloading()
-    manager.ready()
+    reloading = node.reload.request()
+    if reloading is None:
+        manager.ready()
+    else:
+        reloading.add_done_callback(lambda _: manager.ready())
 
 
 def _say_ready(node: Parent) -> None:
     """Print the line with the addresses and the location of durable data."""
-    listeners = [("amqp", *address) for address in node.addresses]
+    listeners = [("amqp", *address) for address in node.front.addresses]
+    listeners += [("amqps", *address) for address in node.front.tls_addresses]
     listeners += [("http", *address) for address in node.http.http_addresses]
     listeners += [("https", *address) for address in node.http.https_addresses]
     shards = len(node.supervision.watches())

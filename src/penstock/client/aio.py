@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from penstock.client import calls
-from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
+from penstock.client.calls import PUSH, SLICE, explain, is_final
 from penstock.client.engine.connection import ENDED, IDLE, Engine
 from penstock.client.engine.events import Event
 from penstock.client.engine.messages import Message, delayed
@@ -30,6 +30,7 @@ from penstock.client.handles import (
 )
 from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
+from penstock.client.pauses import Pauses
 from penstock.client.shells import AsyncShell
 from penstock.flow.timers import NEVER
 from penstock.markers import override
@@ -372,13 +373,16 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         engine = self.core()
         error: BaseException = ConnectionClosed(None, "nothing tries to connect again")
         failure: BaseException | None = None
+        time = self._in_loop().time
+        pauses = Pauses(self.options, time())
         try:
             while engine.phase != ENDED:
                 await lost.wait()
                 lost.clear()
                 error = failure = self._error or ConnectionClosed(None, "it was lost")
                 calls.logger().warning("Connection to %s lost: %s", self.options, error)
-                for pause in pauses(self.options):
+                pauses.lost(time())
+                while (pause := pauses.next()) is not None:
                     await asyncio.sleep(pause)
                     lost.clear()  # The last attempt may have opened the connection.
                     failure = await self._attempt()
@@ -387,6 +391,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
                 if failure is not None:
                     error = failure
                     break
+                pauses.opened(time())
                 calls.logger().info("Connected again to %s", self.options)
         finally:
             if engine.phase == IDLE and not self._is_closing:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
 
 from penstock.client import calls
-from penstock.client.calls import PUSH, SLICE, explain, is_final, pauses
+from penstock.client.calls import PUSH, SLICE, explain, is_final
 from penstock.client.engine.connection import IDLE, Engine
 from penstock.client.engine.events import Event
 from penstock.client.engine.messages import Message, delayed
@@ -39,6 +39,7 @@ from penstock.client.handles import (
 )
 from penstock.client.operations import Operations
 from penstock.client.options import Address, Options
+from penstock.client.pauses import Pauses
 from penstock.client.shells import BlockingShell
 from penstock.markers import override
 
@@ -289,8 +290,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         self._poll = select.poll()
         self._unsent = memoryview(b"")
         self._batches = 0
-        self._pauses: Iterator[float] | None = None
-        """Pauses before the next attempts to connect again; None if none is due."""
+        self._pauses = Pauses(options, clock())
+        self._is_trying = False
+        """True from the report of a loss to the next open connection."""
         self._retry_at = 0.0
         """Time of the next attempt."""
         self._engine: Engine
@@ -370,8 +372,9 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         `ConnectionLost` when no more attempts are allowed.
         """
         engine = self._engine
-        if self._pauses is None:
-            self._pauses = pauses(self.options)
+        if not self._is_trying:
+            self._is_trying = True
+            self._pauses.lost(self._clock())
             calls.logger().warning("Connection to %s lost: %s", self.options, engine.lost_reason)
             self._pause(ConnectionLost(None, engine.lost_reason))
         left = self._left(timeout)
@@ -391,7 +394,8 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
             self._release()
             self._pause(failure)
             return False
-        self._pauses = None
+        self._is_trying = False
+        self._pauses.opened(self._clock())
         calls.logger().info("Connected again to %s", self.options)
         return True
 
@@ -405,8 +409,7 @@ class Connection(ConnectionShell[Publisher, Receiver, Transaction, Events], Runn
         """Pause until the next attempt; raises `ConnectionLost` if there is none, with the reason of the last
         attempt.
         """
-        assert self._pauses is not None
-        pause = None if is_final(failure, was_open=True) else next(self._pauses, None)
+        pause = None if is_final(failure, was_open=True) else self._pauses.next()
         if pause is not None:
             self._retry_at = self._clock() + pause
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
 
@@ -200,20 +200,6 @@ def note_failed_attempt(error: BaseException) -> None:
     """
     if not isinstance(error, ClientError):
         logger().warning("An attempt to connect again has failed: %r", error, exc_info=error)
-
-
-def pauses(options: Options) -> Iterator[float]:
-    """Yield the pause in seconds before each attempt to connect again; ends when no more attempts are allowed.
-
-    A pause is a random part, at least half, of a time that doubles: clients that lost one broker do not return at once.
-    """
-    import random  # Most connections are never lost, so the import is late.
-
-    delay, most, attempts = options["reconnect_delay"], options["reconnect_delay_max"], options["reconnect_attempts"]
-    while attempts != 0:
-        yield random.uniform(delay / 2, delay)
-        delay = min(delay * 2, most)
-        attempts -= 1
 
 
 def explain(address: Address, error: BaseException, timeout: float) -> ConnectError:

@@ -144,7 +144,13 @@ OPTIONS: Final = (
     Option("connect_timeout", CONNECTION, TIME, 10.0, "time-out of connecting and logging in"),
     Option("timeout", CONNECTION, TIME, 30.0, "time-out of declarations and other requests"),
     Option("reconnect", CONNECTION, FLAG, True, "whether a lost connection is tried again"),
-    Option("reconnect_delay", CONNECTION, TIME, 0.1, "first pause before another attempt; it doubles"),
+    Option(
+        "reconnect_delay",
+        CONNECTION,
+        TIME,
+        0.1,
+        "first pause before another attempt; it doubles, also after short connections",
+    ),
     Option("reconnect_delay_max", CONNECTION, TIME, 30.0, "longest such pause"),
     Option(
         "reconnect_attempts",

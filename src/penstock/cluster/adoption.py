@@ -10,16 +10,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from penstock.cluster.catalogue import ACCESS_KINDS, FILE, Catalogue, CatalogueReader, ShardRow
-from penstock.cluster.shard_orders import FIRST
-from penstock.errors import StoreError
+from penstock.cluster.catalogue import ACCESS_KINDS, Catalogue, CatalogueReader, ShardRow
 from penstock.persistence.metadata_records import PARAMETER, VHOST, pack, unpack
 from penstock.store.directory import DataDirectory
+from penstock.store.node_folder import CLUSTER, FIRST_SHARD, check_whole
 from penstock.store.records import MetadataRecord, StoreTransaction
 from penstock.store.sqlite import FILE as STORE_FILE
 from penstock.store.sqlite import SqliteStore
 
-FOLDER: Final = "cluster"
+FOLDER: Final[str] = CLUSTER
 """Folder of the catalogue in the data directory of a node."""
 
 
@@ -27,8 +26,9 @@ def prepare(data: Path, shards: int, vhosts: Iterable[str]) -> None:
     """Make the catalogue of a data directory if there is none, with so many shards and these virtual hosts.
 
     More shards than there are are added; there are never fewer. The folder is locked by the caller. Raises StoreError,
-    StartError.
+    StartError. A lost catalogue is not made anew: the virtual hosts of all shards but the first would be lost with it.
     """
+    check_whole(data)
     catalogue = Catalogue(data / FOLDER, lambda version: None)
     catalogue.open()
     try:
@@ -37,33 +37,18 @@ def prepare(data: Path, shards: int, vhosts: Iterable[str]) -> None:
         reader.close()
         if not present:
             adopted = _records_of(data)
-            placed = dict.fromkeys(_vhosts_of(adopted), FIRST)
-            others = [_vhost(name) for name in vhosts if name not in placed]
-            catalogue.add_shard(ShardRow(FIRST, ""), [*adopted, *others])
-            present = [FIRST]
-        else:
-            _commit(catalogue, [_vhost(name) for name in vhosts if name not in placed])
+            placed = dict.fromkeys(_vhosts_of(adopted), FIRST_SHARD)
+            catalogue.add_shard(ShardRow(FIRST_SHARD, ""), adopted)
+            present = [FIRST_SHARD]
         number = len(present)
         while len(present) < shards:
             number += 1
             if str(number) not in present:
                 catalogue.add_shard(ShardRow(str(number), ""))
                 present.append(str(number))
+        _commit(catalogue, [_vhost(name) for name in vhosts if name not in placed])
     finally:
         catalogue.close()
-
-
-def check_alone(data: Path) -> None:
-    """Check that a data directory is that of one broker: it has at most one shard. Raises StoreError."""
-    if (data / FOLDER / FILE).exists():
-        reader = CatalogueReader(data / FOLDER)
-        names = [row.name for row in reader.shards()]
-        reader.close()
-        if len(names) > 1:
-            raise StoreError(
-                f"data directory '{data}' has {len(names)} shards ({', '.join(names)}), and one broker would serve the "
-                "virtual hosts of the first alone"
-            )
 
 
 def _records_of(data: Path) -> list[MetadataRecord]:

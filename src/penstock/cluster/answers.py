@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from typing_extensions import override
@@ -177,10 +178,14 @@ class NodeAnswers:
         if where == ALL and row.name != IMPORT:
             return await self._of_all(row, ask, asker)
         if where == VHOST and row.name != IMPORT:
-            return Joined(await self._of_shard(self.shard_of(vhost), ask, asker), [])
+            return Joined(await self.of_shard(self.shard_of(vhost), ask, asker), [])
         return await self._of_office(row, ask, asker, where == CATALOGUE)
 
     # One process
+
+    def shards(self) -> list[str]:
+        """Return the names of all shards, in their order."""
+        return [*self._doors]
 
     def shard_of(self, vhost: str) -> str:
         """Return the shard of a virtual host. Raises NotFound (404)."""
@@ -189,10 +194,10 @@ class NodeAnswers:
             raise NotFound(f"no vhost '{vhost}'")
         return shard
 
-    async def serving(self, shard: str) -> Peer:
+    async def serving(self, shard: str, patience_s: float = START_S) -> Peer:
         """Return the client of a shard once it serves. Raises ResourceError (506) with its state."""
         loop, door = asyncio.get_running_loop(), self._doors[shard]
-        ends = loop.time() + START_S
+        ends = loop.time() + patience_s if patience_s < inf else None
         while door.watch is None or door.watch.state != SERVING:
             if door.watch is not None and door.watch.state == STOPPED:
                 break
@@ -211,9 +216,12 @@ class NodeAnswers:
             return f"shard '{shard}' is not started"
         return watch.sentence(asyncio.get_running_loop().time())
 
-    async def _of_shard(self, shard: str, ask: Ask, asker: Asker) -> Answer:
-        """Return the answer of one shard. Raises ResourceError (506) if it does not answer."""
-        peer = await self.serving(shard)
+    async def of_shard(self, shard: str, ask: Ask, asker: Asker, patience_s: float = START_S) -> Answer:
+        """Return the answer of one shard, which may start for some seconds.
+
+        Raises ResourceError (506) if it does not answer.
+        """
+        peer = await self.serving(shard, patience_s)
         room = self._room(asker)
         try:
             return await peer.ask(ask, asker, room)
@@ -322,7 +330,7 @@ class NodeAnswers:
         part = Ask(ask.operation, ask.fields, ask.vhost, ask.tag, False, ask.detached)
         self._deleting.add(vhost)
         try:
-            answer = await self._of_shard(shard, part, asker)
+            answer = await self.of_shard(shard, part, asker)
         except NotFound:  # An earlier deletion was cut off between the two.
             answer = {}
         except BaseException:
@@ -346,7 +354,7 @@ class NodeAnswers:
             look = Ask("job.show", {"id": job["id"]}, ask.vhost)
             while True:
                 await asyncio.sleep(LOOK_S)
-                found = await self._of_shard(shard, look, asker)
+                found = await self.of_shard(shard, look, asker)
                 if isinstance(found, dict) and found.get("ended_at") is not None:
                     break
             if found["state"] == "done":

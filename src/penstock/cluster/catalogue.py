@@ -33,6 +33,7 @@ from penstock.persistence.metadata_records import (
 )
 from penstock.settings.start import SHARDS_MOST
 from penstock.store.faults import fault, is_damage, refused
+from penstock.store.node_folder import CATALOGUE
 from penstock.store.records import (
     Damage,
     MessageRow,
@@ -50,7 +51,7 @@ APPLICATION: Final = int.from_bytes(b"PnsC", "big")
 FORMAT: Final = 1
 """Version of the tables (`user_version`)."""
 MAGIC: Final = b"SQLite format 3\x00"
-FILE: Final = "catalogue.sqlite"
+FILE: Final[str] = CATALOGUE
 BUSY_S: Final = 2.0
 """Seconds for which a call waits for another process that uses the file."""
 ACCESS_KINDS: Final = (USER, PERMISSION, TOPIC_PERMISSION, VHOST_LIMITS, SCRAM_SECRET, PARAMETER)

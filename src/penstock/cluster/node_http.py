@@ -56,8 +56,19 @@ class NodeFacts(ServerFacts):
 class NodeHttp:
     """Listeners of HTTP of one node."""
 
-    def __init__(self, settings: Settings, office: Shard, desk: Shard, ways: Ways, answers: NodeAnswers) -> None:
-        """`office` has users and virtual hosts; clients log in at the `desk`."""
+    def __init__(
+        self,
+        settings: Settings,
+        office: Shard,
+        desk: Shard,
+        ways: Ways,
+        answers: NodeAnswers,
+        listeners: list[tuple[str, str, int]],
+    ) -> None:
+        """`office` has users and virtual hosts; clients log in at the `desk`.
+
+        `listeners` are the open listeners of the node, which grow by those of HTTP: protocol, host and port.
+        """
         self._settings = settings
         self._office = office
         self._desk = desk
@@ -66,8 +77,7 @@ class NodeHttp:
         self._at = http_address(settings.http, [parse_address(each) for each in settings.listen], settings)
         self._api: HttpListener | None = None
         self._metrics: HttpListener | None = None
-        self.listeners: list[tuple[str, str, int]] = []
-        """Open listeners of the node: protocol, host and port; those of AMQP are the caller's to add."""
+        self._listeners = listeners
         self.http_addresses: list[tuple[str, int]] = []
         """Addresses of the HTTP API without TLS."""
         self.https_addresses: list[tuple[str, int]] = []
@@ -80,12 +90,12 @@ class NodeHttp:
     async def open_metrics(self) -> None:
         """Open the port for metrics and probes, which also answers while shards start. Raises StartError."""
         office = self._office
-        office.driver.process = NodeFacts(office.event_loop, self.listeners, self._ways)
+        office.driver.process = NodeFacts(office.event_loop, self._listeners, self._ways)
         if self._settings.metrics_listen is not None:
             at = parse_address(self._settings.metrics_listen, "--metrics-listen")
             self._metrics = HttpListener(office.event_loop, self._settings, False, load=self._load_metrics)
             self.metrics_addresses = await self._metrics.start(*at)
-            self.listeners += [(METRICS, *address) for address in self.metrics_addresses]
+            self._listeners += [(METRICS, *address) for address in self.metrics_addresses]
 
     async def start(self, tls: TlsServer | None) -> None:
         """Open the ports of the API. Raises StartError."""
@@ -104,7 +114,7 @@ class NodeHttp:
         if self._api is None:
             self._api = HttpListener(self._office.event_loop, self._settings, True, load=self._load_api)
         addresses = await self._api.start(host, port, tls)
-        self.listeners += [("http" if tls is None else "https", *address) for address in addresses]
+        self._listeners += [("http" if tls is None else "https", *address) for address in addresses]
         return addresses
 
     async def stop(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from penstock.cluster.answers import NodeAnswers, NodeAsks, ShardDoor, Versions
 from penstock.cluster.asking import Peer
+from penstock.cluster.import_parts import ShardImports
 from penstock.cluster.ways import Place
 from penstock.server.http.asks import Asks, Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
@@ -35,6 +36,7 @@ class NodeInside:
         self._peers: dict[str, Peer] = {}
         self._listeners: list[HttpListener] = []
         self.answers = NodeAnswers(office, doors, vhosts, versions, self.peer)
+        self._imports = ShardImports(office, self.answers)
 
     def name_of(self, shard: str) -> str:
         """Return the name of the socket of a shard; of the office for an empty name."""
@@ -60,6 +62,7 @@ class NodeInside:
     def start(self) -> None:
         """Answer shards, and the node's own requests to the office. Raises StartError."""
         self._office.driver.jobs.number_as(0)
+        self._office.driver.parts = self._imports
         self._serve(self.name, NodeAsks(self.answers))
         self._serve(self.name_of(""), OwnAsks(""))
 
@@ -70,6 +73,7 @@ class NodeInside:
 
     async def stop(self) -> None:
         """Answer nobody any more."""
+        await self._imports.stop()
         await self.answers.stop()
         for listener in self._listeners:
             await listener.stop()

@@ -14,8 +14,9 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from typing_extensions import override
 
@@ -23,29 +24,48 @@ from penstock.cluster.access_pages import page_after, read_place
 from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
-from penstock.cluster.desk import Desk
+from penstock.cluster.front import Front
 from penstock.cluster.node_http import NodeHttp
 from penstock.cluster.node_inside import NodeInside
+from penstock.cluster.node_view import NodeView
 from penstock.cluster.packet_channel import Packet, Row
 from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
-from penstock.cluster.shard_orders import HAS, PAGE, PULL, SHARE, VERSION, ShardOrder, folder_of
+from penstock.cluster.settings_feed import SettingsFeed
+from penstock.cluster.shard_orders import (
+    CERTIFICATES,
+    HAS,
+    PAGE,
+    PULL,
+    RELOAD,
+    RELOADED,
+    SHARE,
+    VERSION,
+    ShardOrder,
+)
 from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
 from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
 from penstock.cluster.ways import Ways
 from penstock.cluster.zygote import Zygote
+from penstock.core.settings.changes import replace_file_steps
 from penstock.errors import PenstockError, StartError, StoreError
+from penstock.flow.work import finish
 from penstock.logs.ids import STORE_UNREADABLE
 from penstock.logs.logger import log
-from penstock.server.addresses import parse_address
-from penstock.server.listener import Listener
+from penstock.operations.users import replace_file_users
+from penstock.server.applied_settings import AppliedSettings, warn_of_open_file
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.node import node_name
+from penstock.server.settings_reload import SettingsReload
 from penstock.server.shard import Allowance, Shard
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.store.directory import DataDirectory
+from penstock.store.node_folder import folder_of
+
+RETRY_S: Final = 0.5
+"""Seconds until a shard that does not read is asked again to apply the settings."""
 
 
 class Door:
@@ -57,6 +77,8 @@ class Door:
         self.watch: ShardWatch | None = None
         self.version = -1
         """Version of the catalogue that the process has."""
+        self.awaited_reload = 0
+        """Number of the reload that the process is to answer; 0 for none."""
         self.changed = asyncio.Event()
         """Set and replaced when the process or the state of the shard is another one."""
 
@@ -67,12 +89,15 @@ class Door:
 
     def close(self) -> None:
         """Close the channel: clients on their way wait for the next process."""
+        self.awaited_reload = 0
         if self.passer is not None:
             self.passer.close()
             self.passer = None
 
-    async def give(self, version: int, record: LoginRecord, sock: socket.socket) -> str:
+    async def give(self, version: int, record: LoginRecord | None, sock: socket.socket) -> str:
         """Give a client to the shard, once it has a process with this version; return why that is impossible.
+
+        Without a record, handshake and login are the shard's.
 
         A shard with an older catalogue might not know the user yet, or the virtual host.
         """
@@ -122,20 +147,26 @@ class Parent(ShardListener):
         self.vhosts: dict[str, str] = {}
         """Shard of each virtual host."""
         self._reader: CatalogueReader | None = None
-        self._listeners: list[Listener] = []
-        self.addresses: list[tuple[str, int]] = []
-        """Addresses of the listeners: host and port."""
-        own = replace(settings, vhosts=[], definitions=None, traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
+        self._feed = SettingsFeed(self._loop)
+        self._reloads = 0
+        """Number of reloads of the settings file that the shards were asked for."""
+        own = replace(settings, vhosts=[], traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
         catalogue = Catalogue(data / FOLDER, self._committed)
         self.office = Shard(self._name, own, None, machine, store=catalogue)
         self._desk = Shard(self._name, own, None, machine)
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
+        self._view = NodeView(self.supervision, self.vhosts, self._loop, self._schedule_office)
+        self.office.driver.cluster = self._view
+        self.applied = AppliedSettings(own, self.office, settings)
+        self.reload = SettingsReload(settings.file, self._reload)
+        self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give_stranger)
         self.inside = NodeInside(self.office, settings, self._doors, self.vhosts, self)
         """Requests of shards to the node, and of the node to its shards."""
         ways = Ways(self.vhosts, self._doors, self.inside.place_of)
-        self.http = NodeHttp(settings, self.office, self._desk, ways, self.inside.answers)
+        self.http = NodeHttp(settings, self.office, self._desk, ways, self.inside.answers, self.front.listeners)
         """HTTP API, console, metrics and probes of the node."""
+        warn_of_open_file(settings)
 
     def catalogue(self) -> int:
         """See `Versions`."""
@@ -157,6 +188,8 @@ class Parent(ShardListener):
                 shard.admit()
             self._reader = CatalogueReader(self.data / FOLDER)
             self.vhosts.update(self._reader.vhosts())
+            self.applied.begin()
+            self.front.read_certificates(self.office, partial(self._tell_all, {CERTIFICATES: True}))
             self._pull = AccessPull(self._desk, self._answer_desk)
             self._pull.ask()
             await self._pull.whole.wait()
@@ -164,13 +197,9 @@ class Parent(ShardListener):
             self.inside.start()
             await self.http.open_metrics()
             self._start_shards([row.name for row in self._reader.shards()])
-            desk = Desk(self._desk.event_loop, self.vhosts.__contains__, self._give)
-            for address in self._settings.listen:
-                listener = Listener(self._desk.driver, self._loop, desk.take)
-                self.addresses += await listener.start(*parse_address(address), "listen")
-                self._listeners.append(listener)
-            self.http.listeners += [("amqp", *address) for address in self.addresses]
-            await self.http.start(None)
+            await self.office.import_definitions()
+            await self.front.listen()
+            await self.http.start(self.front.tls)
         except BaseException:
             await self.stop()
             raise
@@ -185,12 +214,12 @@ class Parent(ShardListener):
 
     async def stop(self) -> None:
         """Stop to listen, stop the shards in order, and close the catalogue."""
-        for listener in self._listeners:
-            listener.close()
-        self._listeners.clear()
+        self.front.stop_accepting()
+        self.reload.cancel()
         await self.http.stop()
         await self.inside.stop()
         await self.supervision.stop()
+        self._feed.close()
         for door in self._doors.values():
             door.close()
         if self._reader is not None:
@@ -198,6 +227,8 @@ class Parent(ShardListener):
             self._reader = None
         for shard in (self._desk, self.office):
             await shard.close()
+        self.front.release()
+        await self.applied.stop()
         self._logins.stop()
         for shard in (self._desk, self.office):
             await shard.release()
@@ -222,6 +253,49 @@ class Parent(ShardListener):
             return f"vhost '{vhost}' was deleted"
         return await self._doors[shard].give(self._pull.version, record, sock)
 
+    async def _give_stranger(self, vhost: str, sock: socket.socket) -> str:
+        shard = self.vhosts.get(vhost)
+        if shard is None or self._pull is None:
+            return f"vhost '{vhost}' was deleted"
+        return await self._doors[shard].give(self._pull.version, None, sock)
+
+    # Settings
+
+    async def _reload(self, settings: Settings) -> None:
+        """Apply a settings file that was read again, here and in all shards."""
+        if not await self.applied.replace(settings, self.front.certificates):
+            return
+        warn_of_open_file(settings)
+        if settings.tls is not None:
+            self.front.use_names(settings.tls)
+        driver = self._desk.driver
+        driver.begin(self._loop.time())
+        finish(replace_file_steps(driver.broker, settings.patterns))  # The office has accepted them.
+        replace_file_users(driver, settings.users)
+        self._desk.apply(self.applied.settings)
+        self._desk.event_loop.schedule()
+        self._feed.renew(settings)
+        self._reloads += 1
+        await asyncio.gather(*[self._renew(name, door, self._reloads) for name, door in self._doors.items()])
+
+    async def _renew(self, name: str, door: Door, number: int) -> None:
+        """Have a shard apply the settings file, and wait for its answer. A process that starts later has it."""
+        door.awaited_reload = number
+        while door.awaited_reload == number:
+            with self._feed.begin() as sock:
+                if self.supervision.send(name, {RELOAD: number}, [sock]):
+                    break
+            if door.passer is None:
+                return
+            await asyncio.sleep(RETRY_S)  # The shard does not read: it is asked again, or killed.
+        while door.awaited_reload == number:
+            await door.changed.wait()
+
+    def _tell_all(self, message: Row) -> None:
+        """Send a message to all shards that have a process."""
+        for name in self._doors:
+            self.supervision.send(name, message)
+
     # Shards
 
     @override
@@ -232,7 +306,7 @@ class Parent(ShardListener):
         door.key = new_key()
         door.version = -1
         door.passer = Passer(ours, door.key)
-        return [theirs]
+        return [theirs, self._feed.begin()] if self._feed.was_renewed else [theirs]
 
     @override
     def order(self, name: str) -> Row:
@@ -242,7 +316,7 @@ class Parent(ShardListener):
         share = self._shares.share()
         order = ShardOrder(
             name, str(data), self._name, tuple(share), self.inside.name_of(name), True, self._doors[name].key.hex(),
-            [*self._doors].index(name) + 1, self.inside.secret, self.inside.name,
+            [*self._doors].index(name) + 1, self.inside.secret, self.inside.name, self._feed.was_renewed,
         )  # fmt: skip
         return order.row()
 
@@ -259,6 +333,7 @@ class Parent(ShardListener):
         if not watch.has_process:
             door.close()
         door.change()
+        self._view.changed()
 
     @override
     def received(self, name: str, packet: Packet) -> None:
@@ -270,6 +345,12 @@ class Parent(ShardListener):
             door.version = int(message[HAS])
             door.change()
             self.inside.answers.met()
+        if RELOADED in message and message[RELOADED] == door.awaited_reload:
+            door.awaited_reload = 0
+            door.change()
+
+    def _schedule_office(self) -> None:
+        self.office.event_loop.schedule()
 
     def _send_share(self, name: str, share: Allowance) -> bool:
         return self.supervision.send(name, {SHARE: list(share)})
@@ -317,5 +398,4 @@ class Parent(ShardListener):
         self.vhosts.clear()
         self.vhosts.update(placed)
         self._pull.meet(version)
-        for name in self._doors:
-            self.supervision.send(name, {VERSION: version})
+        self._tell_all({VERSION: version})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 PING: Final = "ping"
@@ -12,7 +11,7 @@ PONG: Final = "pong"
 STOP: Final = "stop"
 SERVES: Final = "serves"
 FAILS: Final = "fails"
-"""Request to stop; reports that the shard serves, and why it ends."""
+"""Request to stop, with the sentence for clients; reports that the shard serves, and why it ends."""
 VERSION: Final = "version"
 """Version of the catalogue, with each question of the node and after each change."""
 SHARE: Final = "share"
@@ -22,10 +21,11 @@ PAGE: Final = "page"
 """Request of a shard for the rows behind a place, and the answer (access_pages.py)."""
 HAS: Final = "has"
 """Version of the catalogue that a shard has, after each pull and with each answer."""
-FIRST: Final = "1"
-"""Name of the shard whose data directory is that of the node."""
-SHARDS: Final = "shards"
-"""Folder with the data directories of the other shards."""
+RELOAD: Final = "reload"
+RELOADED: Final = "reloaded"
+"""Request to apply a settings file whose text comes by a socket (settings_feed.py), and the answer: its number."""
+CERTIFICATES: Final = "certificates"
+"""Request to read the certificates again."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class ShardOrder:
     """Key of requests inside the node; empty for a shard that is not asked, and asks nobody."""
     parent: str = ""
     """Name of the socket at which the node answers its shards."""
+    renewed: bool = False
+    """True if the settings file was read again: the last socket has its text."""
 
     def row(self) -> dict[str, Any]:
         """Return the order for a packet."""
@@ -63,8 +65,3 @@ class ShardOrder:
     def of(cls, row: dict[str, Any]) -> ShardOrder:
         """Return the order of a packet. Raises TypeError for other fields: node and shard are one build."""
         return cls(**{**row, "share": tuple(row["share"])})
-
-
-def folder_of(data: Path, name: str) -> Path:
-    """Return the data directory of a shard: that of the node for the first shard, so that a broker becomes a node."""
-    return data if name == FIRST else data / SHARDS / name

@@ -10,34 +10,53 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.asking import Peer
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
-from penstock.cluster.passing import Taker
+from penstock.cluster.passing import Taker, TakeStranger
 from penstock.cluster.passing_up import PassingUp
-from penstock.cluster.shard_orders import FAILS, HAS, PAGE, PING, PONG, SERVES, SHARE, STOP, VERSION, ShardOrder
+from penstock.cluster.settings_feed import read_settings
+from penstock.cluster.shard_orders import (
+    CERTIFICATES,
+    FAILS,
+    HAS,
+    PAGE,
+    PING,
+    PONG,
+    RELOAD,
+    RELOADED,
+    SERVES,
+    SHARE,
+    STOP,
+    VERSION,
+    ShardOrder,
+)
 from penstock.errors import ConfigError, StartError, StoreError
+from penstock.logs.ids import CERTIFICATE_REFUSED, RELOAD_REFUSED
+from penstock.logs.logger import log
 from penstock.protocols import standard_protocols
+from penstock.server.applied_settings import AppliedSettings
 from penstock.server.collector import FREEZER, collect_little
 from penstock.server.freed_memory import keep_freed_memory
 from penstock.server.http.asks import Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
 from penstock.server.inside import listening_at
-from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.logins import Logins
-from penstock.server.logs import logging_to_stderr, without_log
+from penstock.server.logs import logging_to_stderr, set_level, without_log
 from penstock.server.process_facts import ServerFacts
 from penstock.server.shard import Allowance, Shard
 from penstock.server.start_report import log_start
+from penstock.server.tls.contexts import ServedCertificates
+from penstock.server.tls.layer import TlsLayer
 from penstock.server.turn_loop import new_loop
-from penstock.settings.config import Settings
+from penstock.settings.config import Settings, renewed
 from penstock.settings.start import NO_HTTP, NO_LOG
 
 BEFORE_READY: Final = 1
@@ -55,15 +74,15 @@ def run_shard(settings: Settings, quiet: bool, name: str, order: Row, sockets: l
 
     `quiet`: no log is written.
     """
-    channel, *clients = sockets
+    channel, *others = sockets
     collect_little()
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
     with (
-        without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
+        without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format, name),
         asyncio.Runner(loop_factory=new_loop) as runner,
     ):
-        return runner.run(ShardProcess(settings, ShardOrder.of(order), PacketChannel(channel), clients, True).run())
+        return runner.run(ShardProcess(settings, ShardOrder.of(order), PacketChannel(channel), others, True).run())
 
 
 class ShardProcess:
@@ -74,30 +93,38 @@ class ShardProcess:
         settings: Settings,
         order: ShardOrder,
         channel: PacketChannel,
-        clients: Sequence[socket.socket] = (),
+        sockets: Sequence[socket.socket] = (),
         alone: bool = False,
     ) -> None:
-        """`clients` has the channel by which clients come, if there is one.
+        """`sockets` has the channel by which clients come, if the order has its key, and the settings' text.
 
         `alone`: the process has no other work, so that its collector may freeze objects.
         """
         self._settings = settings
         self._order = order
         self._channel = channel
-        self._clients = clients
+        self._sockets = list(sockets)
         self._alone = alone
-        self._serves = False
+        self._served = asyncio.Event()
+        """Set when the shard serves."""
         self._stopping = asyncio.Event()
+        self._farewell = ""
+        """Sentence for the clients when the process stops; empty for that of any broker."""
         self._shard: Shard | None = None
         """The shard, once it has an event loop."""
         self._pull: AccessPull | None = None
         """Pull of the catalogue; None before the table can be changed, and without a catalogue."""
+        self._applied: AppliedSettings | None = None
+        self._certificates: ServedCertificates | None = None
+        """Certificates for clients whose handshake is the shard's; None without TLS."""
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
         """Serve until the node asks to stop; return the status of the process."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._channel.fileno(), self._read)
         try:
+            await self._renew()
             await self._serve()
         except (StartError, ConfigError, StoreError) as error:
             self._send({FAILS: str(error)})
@@ -105,6 +132,14 @@ class ShardProcess:
         finally:
             loop.remove_reader(self._channel.fileno())
         return 0
+
+    async def _renew(self) -> None:
+        """Use the settings file as the node has read it last. Raises ConfigError."""
+        if self._order.renewed:
+            file = self._settings.file
+            assert file is not None
+            self._settings = renewed(self._settings, await read_settings(self._sockets.pop(), file))
+            set_level(self._settings.log_level)
 
     async def _serve(self) -> None:
         """Start, serve and stop. Raises StartError, ConfigError, and StoreError also for a store that is lost."""
@@ -120,6 +155,8 @@ class ShardProcess:
             shard.begin()
             self._shard = shard
             shard.driver.process = ServerFacts(shard.event_loop, [])
+            self._applied = applied = AppliedSettings(settings, shard, self._settings)
+            applied.begin()
             await shard.hold_store()
             if shard.storage_location:
                 log_start(settings, shard.storage_location, shard.driver)
@@ -140,10 +177,9 @@ class ShardProcess:
                 http = HttpListener(shard.event_loop, settings, True)
                 await http.start(f"unix:{order.http}", 0)
             shard.admit()
-            for channel in self._clients:
-                channel.setblocking(False)
-                taker = Taker(channel, bytes.fromhex(order.key), partial(_take, shard), self._stopping.set)
-            self._serves = True
+            if order.key:
+                taker = self._take_clients(shard)
+            self._served.set()
             self._send({SERVES: True})
             if self._alone:
                 FREEZER.start(shard.driver.broker.work.done)
@@ -155,11 +191,29 @@ class ShardProcess:
                 await up.stop()
             if http is not None:
                 await http.stop()
+            for task in self._tasks:
+                task.cancel()
+            if self._applied is not None:
+                await self._applied.stop()
             try:
-                await shard.close()
+                await shard.close(self._farewell)
             finally:
+                if self._certificates is not None:
+                    self._certificates.stop()
                 logins.stop()
                 await shard.release()
+
+    def _take_clients(self, shard: Shard) -> Taker:
+        """Take the clients that the node gives to this shard. Raises ConfigError for certificates."""
+        channel = self._sockets[0]
+        channel.setblocking(False)
+        tls = self._settings.tls if self._settings.listen_tls else None
+        stranger: TakeStranger | None = None
+        if tls is not None:
+            self._certificates = ServedCertificates(shard.driver, shard.event_loop.loop, tls)
+            shard.driver.certificates = self._certificates
+            stranger = partial(shard.take, secure=partial(TlsLayer, self._certificates.server))
+        return Taker(channel, bytes.fromhex(self._order.key), shard.take_handed, self._stopping.set, stranger)
 
     async def _serve_until_stopped(self, shard: Shard) -> None:
         """Wait for the request to stop. Raises StoreError if the store is lost before."""
@@ -193,8 +247,9 @@ class ShardProcess:
     def _receive(self, packet: Packet) -> None:
         message = packet.message
         if PING in message:
-            self._send({PONG: self._serves, HAS: -1 if self._pull is None else self._pull.version})
+            self._send({PONG: self._served.is_set(), HAS: -1 if self._pull is None else self._pull.version})
         if STOP in message:
+            self._farewell = str(message[STOP])
             self._stopping.set()
         if SHARE in message and self._shard is not None:
             self._shard.allow(Allowance(*message[SHARE]))
@@ -202,8 +257,38 @@ class ShardProcess:
             self._pull.meet(int(message[VERSION]))
         if PAGE in message and self._pull is not None:
             self._pull.apply(message[PAGE])
+        if CERTIFICATES in message and self._certificates is not None:
+            self._begin(self._reload_certificates(self._certificates))
+        if RELOAD in message and packet.sockets:
+            self._begin(self._reload(message[RELOAD], packet.sockets.pop(0)))
         for each in packet.sockets:
             each.close()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reload(self, number: int, sock: socket.socket) -> None:
+        """Apply a settings file that the node has read again, and answer."""
+        try:
+            file = self._settings.file
+            assert file is not None
+            settings = await read_settings(sock, file)
+            await self._served.wait()
+            if self._applied is not None:
+                await self._applied.replace(settings, self._certificates)
+        except ConfigError as error:
+            log(RELOAD_REFUSED, "reload: the old settings stay: %s", error)
+        finally:
+            self._send({RELOADED: number})
+
+    async def _reload_certificates(self, certificates: ServedCertificates) -> None:
+        """Read the certificates again, as the node has done."""
+        try:
+            await certificates.replace(certificates.settings)
+        except ConfigError as error:
+            log(CERTIFICATE_REFUSED, "tls: the old certificates stay: %s", error)
 
     def _send(self, message: Row) -> None:
         """Send a message; one that the node does not accept is dropped, because the node asks again."""
@@ -218,6 +303,7 @@ def settings_of(settings: Settings, order: ShardOrder) -> Settings:
     return replace(
         settings, data=order.data, store=None, listen=[], listen_tls=[], http=NO_HTTP, http_tls=None,
         metrics_listen=None, login_threads=LOGIN_THREADS, vhosts=[] if order.copies else settings.vhosts,
+        definitions=None if order.copies else settings.definitions,
         flow_log=_within(settings.flow_log, order.name), audit_log=_within(settings.audit_log, order.name),
     )  # fmt: skip
 
@@ -225,13 +311,6 @@ def settings_of(settings: Settings, order: ShardOrder) -> Settings:
 def _within(folder: str | None, name: str) -> str | None:
     """Return the folder of a shard's log in a folder that settings name."""
     return folder if folder is None or folder == NO_LOG else str(Path(folder) / name)
-
-
-async def _take(shard: Shard, sock: socket.socket, record: LoginRecord | None) -> None:
-    """Serve a client that the node has logged in. Raises RecordError, and OSError if the client has disconnected."""
-    if record is None:
-        raise RecordError("a client without a record of its login needs a certificate, which this shard does not have")
-    await shard.take_handed(sock, record)
 
 
 def main_of(settings: Settings, quiet: bool = False) -> partial[int]:

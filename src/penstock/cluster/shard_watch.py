@@ -17,6 +17,8 @@ SERVING: Final = "serving"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 """No process, and none is started by itself."""
+IN_ORDER: Final = "ended with status 0"
+"""Cause of the end of a process that has stopped in order."""
 
 
 class Patience(NamedTuple):
@@ -51,8 +53,12 @@ class ShardWatch:
         """Number of processes so far."""
         self.cause = ""
         """Cause of the last death; empty before the first."""
+        self.restarts = 0
+        """Number of restarts that were requested."""
         self._reason = ""
         """Reason that the process has given for its end, or for which it is killed; empty without one."""
+        self._returns = False
+        """True while the process is to stop so that another one can start."""
         self._deaths: deque[float] = deque(maxlen=len(self.patience.pauses_s) + 1)
         self._silent_s = 0.0
         self._ticked = now
@@ -66,6 +72,16 @@ class ShardWatch:
     def is_stopping(self) -> bool:
         """True after the request to stop."""
         return self.state in (STOPPING, STOPPED)
+
+    @property
+    def is_starting(self) -> bool:
+        """True from the request of a process until it serves."""
+        return self.state == STARTING
+
+    @property
+    def is_restarting(self) -> bool:
+        """True from the request to restart until the end of the process."""
+        return self.state == STOPPING and self._returns
 
     def is_due(self, now: float) -> bool:
         """Return whether a process must be started now."""
@@ -96,7 +112,24 @@ class ShardWatch:
 
     def stop(self, now: float) -> None:
         """Record that the shard is to stop, and not to be started again by itself."""
+        self._returns = False
         self._enter(STOPPING if self.has_process else STOPPED, now)
+
+    def restart(self, now: float) -> None:
+        """Record that the process is to stop, and the next one to start at once; a shard without one starts at once.
+
+        The deaths of a shard that has no process are forgotten. A process that starts is new already.
+        """
+        if self.state == STARTING or self.is_restarting:
+            return
+        self.restarts += 1
+        if self.has_process:
+            self._returns = True
+            self._enter(STOPPING, now)
+        else:
+            self._deaths.clear()
+            self.start_at = now
+            self._enter(AWAY, now)
 
     def revive(self, now: float) -> None:
         """Begin anew with a shard that is stopped: its deaths are forgotten."""
@@ -120,7 +153,14 @@ class ShardWatch:
     def end(self, now: float, cause: str) -> None:
         """Record the end of the process, or that there could be none."""
         self.pid = 0
-        self.cause = f"{cause}: {self._reason}" if self._reason else cause
+        if self.is_restarting:
+            if cause != IN_ORDER:
+                self.cause = self._caused(cause)
+            self._returns = False
+            self.start_at = now
+            self._enter(AWAY, now)
+            return
+        self.cause = self._caused(cause)
         if self.is_stopping:
             self._enter(STOPPED, now)
             return
@@ -134,6 +174,9 @@ class ShardWatch:
             return
         self.start_at = now + patience.pauses_s[before]
         self._enter(AWAY, now)
+
+    def _caused(self, cause: str) -> str:
+        return f"{cause}: {self._reason}" if self._reason else cause
 
     def sentence(self, now: float) -> str:
         """Return the state, for people."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
 from penstock.cluster.shard_orders import FAILS, PING, PONG, SERVES, STOP
-from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
+from penstock.cluster.shard_watch import IN_ORDER, STOPPED, Patience, ShardWatch
 from penstock.cluster.zygote import ENDED, FORKED, Event, Zygote
 from penstock.errors import StartError
 from penstock.logs.ids import SHARD_DIED, SHARD_SERVES, SHARD_STOPPED
@@ -55,6 +55,8 @@ class _Supervised:
         self.channel: PacketChannel | None = None
         """Channel of the present process; None without one."""
         self.restart: asyncio.TimerHandle | None = None
+        self.farewell = ""
+        """Sentence for the clients of a process that is to stop; empty for that of any broker."""
         self.stopped = asyncio.Event()
 
 
@@ -74,6 +76,7 @@ class Supervision:
         self._patience = patience or Patience()
         self._shards: dict[str, _Supervised] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._stops = False
         self.lost: asyncio.Future[str] = loop.create_future()
         """Done with a sentence when the zygote has ended, and all shards with it: the node must stop."""
 
@@ -101,6 +104,36 @@ class Supervision:
         shard.stopped.clear()
         self._start(shard)
 
+    @property
+    def stops(self) -> bool:
+        """True once all shards are to stop."""
+        return self._stops
+
+    def watch(self, name: str) -> ShardWatch:
+        """Return the watch of a shard."""
+        return self._shards[name].watch
+
+    def restart(self, name: str, farewell: str) -> None:
+        """Stop the process of a shard in order, and start the next one at once; without a process, start one at once.
+
+        `farewell` is the sentence for its clients. A process that does not end in time is killed. A node that stops
+        restarts nothing.
+        """
+        shard = self._shards[name]
+        if self._stops:
+            return
+        shard.watch.restart(self._loop.time())
+        if shard.watch.is_restarting:
+            shard.farewell = farewell
+            self._changed(shard)
+            self.send(name, {STOP: farewell})
+        if shard.watch.has_process:
+            return
+        shard.stopped.clear()
+        if shard.restart is not None:
+            shard.restart.cancel()
+        self._start(shard)
+
     def send(self, name: str, message: Row, sockets: Iterable[socket.socket] = ()) -> bool:
         """Send a message to a shard; return False if it has no process, or does not read."""
         shard = self._shards.get(name)
@@ -113,13 +146,14 @@ class Supervision:
 
     async def stop(self) -> None:
         """Stop all shards in order; kill those that do not end in time. Then end the zygote."""
+        self._stops = True
         now = self._loop.time()
         for shard in self._shards.values():
             if shard.restart is not None:
                 shard.restart.cancel()
             shard.watch.stop(now)
             self._changed(shard)
-            self.send(shard.watch.name, {STOP: True})
+            self.send(shard.watch.name, {STOP: ""})
         ended = asyncio.ensure_future(self._await_ends())
         both: tuple[asyncio.Future[Any], ...] = (ended, self.lost)
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -169,6 +203,7 @@ class Supervision:
             for each in sockets:
                 each.close()
         shard.channel = channel
+        shard.farewell = ""
         self._loop.add_reader(channel.fileno(), self._read_shard, shard)
         watch.begin(now)
         self._changed(shard)
@@ -195,13 +230,13 @@ class Supervision:
     def _ended(self, shard: _Supervised, cause: str) -> None:
         watch, now = shard.watch, self._loop.time()
         self._close_channel(shard)
-        was_stopping = watch.is_stopping
+        in_order = watch.is_stopping and (cause == IN_ORDER or not watch.is_restarting)
         watch.end(now, cause)
         if watch.state == STOPPED:
             shard.stopped.set()
         else:
             shard.restart = self._loop.call_at(watch.start_at, self._start, shard)
-        if not was_stopping:
+        if not in_order:
             log(SHARD_STOPPED if watch.state == STOPPED else SHARD_DIED, "%s", watch.sentence(now))
         self._changed(shard)
 
@@ -254,7 +289,10 @@ class Supervision:
             if watch.tick(now):
                 self._kill(watch)
             elif watch.has_process:
-                self.send(watch.name, {STOP: True} if watch.is_stopping else {PING: True, **self._listener.question()})
+                self.send(
+                    watch.name,
+                    {STOP: shard.farewell} if watch.is_stopping else {PING: True, **self._listener.question()},
+                )
         self._timer = self._loop.call_later(self._patience.ping_s, self._tick)
 
     def _kill(self, watch: ShardWatch) -> None:

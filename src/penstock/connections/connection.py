@@ -67,6 +67,8 @@ class ConnectionTimes:
         self.received = now
 
 
+SHUTTING_DOWN: Final = "broker is shutting down"
+"""Reason of the end of connections when a broker stops."""
 DELETED_KEPT: Final = 64
 """Number of deleted queues whose entries may remain, in addition to the number of present queues."""
 
@@ -495,10 +497,10 @@ class Connection(Worker):
         self.times.closed = self.broker.now
         self.request_flush()
 
-    def shut_down(self) -> None:
+    def shut_down(self, reason: str = SHUTTING_DOWN) -> None:
         """Close because the broker stops."""
         if self.state is ConnectionState.RUNNING:
-            self.close(ConnectionForced("broker is shutting down"))
+            self.close(ConnectionForced(reason))
         else:
             self.end()
 

@@ -105,8 +105,10 @@ class BrokerDriver(ServedDriver):
         self.touched = []
         self.connected = 0
         self.silent = []
+        self.parts = None
         self.recorder = None
         self.tracer = None
+        self.cluster = None
         self.refused = RefusedPublishes()
         self.refused_requests = RefusedRequests()
         self.slow_turn_s: float = NEVER

@@ -50,6 +50,7 @@ RESULT_ROWS_MOST: Final = 50
 """Most items of each list in the result of a kept job; the others are counted."""
 VHOST: Final = "vhost"
 DEFINITIONS: Final = "definitions"
+SHARD: Final = "shard"
 """Nouns of subjects, besides those of objects in a virtual host."""
 
 
@@ -65,6 +66,8 @@ class Subject(NamedTuple):
 
     def title(self) -> str:
         """Return noun and name, for sentences."""
+        if self.noun == SHARD:
+            return f"shards {self.name}" if self.name else "all shards"
         where = f"vhost '{self.vhost}'" if self.vhost else "all vhosts"
         return where if self.noun in (VHOST, DEFINITIONS) else f"{self.noun} '{self.name}' in {where}"
 

@@ -16,6 +16,7 @@ from penstock.errors import InternalError, NotFound, PreconditionFailed
 from penstock.flow.work import Steps
 from penstock.management.alarms import Alarms
 from penstock.management.bridges import BridgeTable
+from penstock.management.cluster import ClusterView
 from penstock.management.hold_spans import HoldTracer
 from penstock.management.jobs import Job, Jobs
 from penstock.management.process_facts import ProcessFacts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.connections.control_request import ControlRequest
     from penstock.connections.services import Services
     from penstock.management.control_api import ControlApi
+    from penstock.management.elsewhere import ImportParts
     from penstock.management.flow_log_records import Recorder
 
 
@@ -90,6 +92,8 @@ class Node(DescribedNode):
     """Conditions that need a person."""
     bridges: BridgeTable
     """Bridges to other brokers."""
+    cluster: ClusterView | None
+    """Shards of a node, in the process of the node; None in a broker without shards, and in each shard."""
     start_settings: StartSettings
     """Start-up settings, for people."""
     process: ProcessFacts
@@ -98,6 +102,8 @@ class Node(DescribedNode):
     """Publishes without a channel."""
     connected: int
     """Number of all connections since the start."""
+    parts: ImportParts | None
+    """Shards that import their parts of definitions, in the node's own broker; None in all others."""
     recorder: Recorder | None
     """Recorder of the flow log; None without one."""
     tracer: HoldTracer | None

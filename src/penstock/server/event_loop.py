@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from penstock.connections.callbacks import DurableCallback
-from penstock.connections.connection import GIVEN_UP, Connection
+from penstock.connections.connection import GIVEN_UP, SHUTTING_DOWN, Connection
 from penstock.connections.finished_login import FinishedLogin
 from penstock.connections.log_line import HANDSHAKE, LogLine
 from penstock.connections.peer import Peer
@@ -378,15 +378,15 @@ class EventLoop:
 
     # Shutdown
 
-    def close_connections(self) -> None:
-        """Close all connections because the broker stops (320)."""
+    def close_connections(self, reason: str = "") -> None:
+        """Close all connections because the broker stops (320); `reason` is the sentence if it is not the usual one."""
         self.readiness.obstacle = "it is stopping"
         self.driver.begin(self.loop.time())
         self.driver.broker.stopping = True
         self.resume()  # The ends of connections need turns.
         self.driver.end_lingering()
         for connection in list(self.driver.connections.values()):
-            connection.shut_down()
+            connection.shut_down(reason or SHUTTING_DOWN)
             self._write(connection)
         self.schedule()
         if self.transports:

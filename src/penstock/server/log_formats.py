@@ -18,6 +18,8 @@ PRIORITIES: Final = {DEBUG: 7, INFO: 6, WARNING: 4, ERROR: 3}
 """Priorities of syslog (sd-daemon(3)) by level; 2 is critical."""
 ADMITTED: Final[dict[str, object]] = {"admitted": True}
 """Attribute of records of the log queue, which has applied the limits of their ids."""
+BROKER: Final = "[Broker]"
+"""Subject of a record without one."""
 STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", *ADMITTED})
 """Attributes of every record; others are its fields."""
 
@@ -25,19 +27,20 @@ STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "ascti
 class Text(logging.Formatter):
     """Formatter of text: date, time and milliseconds, level, id and message. It escapes control characters.
 
-    Date and time are formatted once a second. With `journal` each line begins with its priority instead, because
-    journald adds a time of its own.
+    In a node with shards the message begins with the shard. Date and time are formatted once a second. With `journal`
+    each line begins with its priority instead, because journald adds a time of its own.
     """
 
-    def __init__(self, journal: bool = False) -> None:
+    def __init__(self, journal: bool = False, shard: str = "") -> None:
         super().__init__()
         self._journal = journal
+        self._shard = f"[shard:{shard}] " if shard else ""
         self._second = 0
         self._stamp = ""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{record.levelname} {super().format(record)}"[:RECORD_MOST]
+        text = f"{record.levelname} {self._shard}{super().format(record)}"[:RECORD_MOST]
         if self._journal:
             return _marked(text, record.levelno)
         second, part = divmod(record.created, 1.0)
@@ -61,7 +64,7 @@ class Text(logging.Formatter):
 class Qpid(Text):
     """Formatter of the Java broker's operational log: `MESSAGE [subject] [subject] ID : text`, without time and level.
 
-    The first subject is the actor, the second the object. A record without a subject is the broker's.
+    The first subject is the actor, the second the object. A record without a subject is the broker's, or its shard's.
     """
 
     @override
@@ -72,6 +75,8 @@ class Qpid(Text):
     @override
     def formatMessage(self, record: logging.LogRecord) -> str:
         subject, words = _parts_of(record)
+        if subject == BROKER and self._shard:
+            subject = self._shard.rstrip()
         return printable(f"MESSAGE {subject} {subject} {words}")
 
 
@@ -81,9 +86,10 @@ class Json(logging.Formatter):
     A message is `[subject] ID : text`; the subject of a record without one is the broker.
     """
 
-    def __init__(self, journal: bool = False) -> None:
+    def __init__(self, journal: bool = False, shard: str = "") -> None:
         super().__init__()
         self._journal = journal
+        self._shard = shard
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -95,6 +101,8 @@ class Json(logging.Formatter):
             "id": id_of(record) or None,
             "message": " ".join(_parts_of(record))[:RECORD_MOST],
         }
+        if self._shard:
+            fields["shard"] = self._shard
         if record.name != "penstock":
             fields["logger"] = record.name
         fields |= {name: value for name, value in vars(record).items() if name not in STANDARD and name not in fields}
@@ -114,7 +122,7 @@ def _parts_of(record: logging.LogRecord) -> tuple[str, str]:
     name, text = id_of(record), record.getMessage()
     subject, sign, words = text.partition(f" {name} : ")
     if not sign or not subject.startswith("["):
-        subject, words = "[Broker]", text.removeprefix(f"{name} : ")
+        subject, words = BROKER, text.removeprefix(f"{name} : ")
     return subject, f"{name} : {words}" if name else words
 
 

@@ -140,14 +140,15 @@ def set_level(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def logging_to_stderr(level: str = "info", form: str = "text") -> Iterator[None]:
+def logging_to_stderr(level: str = "info", form: str = "text", shard: str = "") -> Iterator[None]:
     """Write the log of `penstock` to standard error during the context.
 
-    `form` is a name in FORMATS. Warnings of libraries go there too. Raises ValueError for an unknown level.
+    `form` is a name in FORMATS, `shard` the shard of this process. Warnings of libraries go there too. Raises
+    ValueError for an unknown level.
     """
     descriptor = sys.stderr.fileno()
     journal = is_journal(descriptor, os.environ)
-    lines = LogLines(FORMATS[form](journal), descriptor)
+    lines = LogLines(FORMATS[form](journal, shard), descriptor)
     logger = logging.getLogger("penstock")
     loggers = [logger, *map(logging.getLogger, LIBRARIES)]
     for each in loggers:

@@ -6,35 +6,25 @@ begins here, and the shard gets its part.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.access.access_table import GUEST
 from penstock.connections.peer import is_loopback
-from penstock.errors import ConfigError, StartError
+from penstock.errors import StartError
 from penstock.logs.ids import (
     CONSOLE_UNSERVED,
-    LOG_LEVEL,
-    NEEDS_RESTART,
     ONLY_GUEST,
-    OPEN_FILE,
-    RELOAD_REFUSED,
-    RELOADED,
 )
 from penstock.logs.logger import log
-from penstock.management.alarms import AlarmListener
 from penstock.server.addresses import http_address, is_unix, parse_address, shown, url_of
+from penstock.server.applied_settings import AppliedSettings, warn_of_open_file
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.listener import HttpListener
 from penstock.server.listener import Listener
 from penstock.server.logins import Logins
-from penstock.server.logs import set_level
 from penstock.server.process_facts import ServerFacts
 from penstock.server.process_limits import memory_bytes, open_files
 from penstock.server.settings_reload import SettingsReload
@@ -42,19 +32,13 @@ from penstock.server.shard import Allowance, Shard
 from penstock.server.tls.contexts import Contexts, ServedCertificates, TlsServer, served_tls
 from penstock.server.tls.layer import TlsLayer
 from penstock.server.traces import check_endpoint
-from penstock.settings.config import Settings, changed_at_start, start_rows, table_rows
-from penstock.settings.file_users import is_open_to_others
-from penstock.settings.start import RELOADABLE
+from penstock.settings.config import Settings
 
 if TYPE_CHECKING:
-    from penstock.server.alarm_hook import AlarmHook
     from penstock.server.bridge_worker import BridgeWorker
-    from penstock.settings.file_tables import HookSettings
 
 METRICS: Final = "http/prometheus"
 """Name of the listener for metrics, as in RabbitMQ."""
-STRONGER: Final = ("environment ", "command line")
-"""Prefixes of the sources that override the settings file."""
 NO_ADDRESS: Final = "the broker has no address to listen at: set listen or listen-tls"
 NOT_STARTED: Final = "the broker has no URL before it is started: use `async with broker:`, or `await broker.start()`"
 NO_HTTP_API: Final = 'the broker has no HTTP API: give it http="127.0.0.1:0"'
@@ -80,7 +64,7 @@ class ServerNode:
 
     def __init__(self, settings: Settings, listen: list[tuple[str, int]], http: str | None, shard: Shard) -> None:
         """`listen` are the addresses without TLS, `http` is the address of the HTTP API. Raises StartError."""
-        self.settings = settings
+        self.applied = AppliedSettings(settings, shard)
         self.shard = shard
         self.logins = Logins(settings, shard.driver)
         self.reload = SettingsReload(settings.file, self._apply)
@@ -92,8 +76,6 @@ class ServerNode:
         self.http: dict[str, HttpListener] = {}
         """Listeners of HTTP: `api`, and `metrics` without a login."""
         self._certificates: ServedCertificates | None = None
-        self._hook: AlarmHook | None = None
-        """Web hook of alarms; None without one."""
         self._bridges: BridgeWorker | None = None
         """Worker of bridges; None before the first bridge."""
         self.addresses: list[tuple[str, int]] = []
@@ -108,8 +90,12 @@ class ServerNode:
         """Addresses of metrics and probes without a login."""
         self.console_problem = ""
         """Reason why the console is not served although nobody has turned it off; empty if there is none."""
-        _warn_of_open_file(settings)
-        self._publish_settings()
+        warn_of_open_file(settings)
+
+    @property
+    def settings(self) -> Settings:
+        """Settings in effect."""
+        return self.applied.settings
 
     @property
     def url(self) -> str:
@@ -153,7 +139,7 @@ class ServerNode:
     def begin(self) -> None:
         """Provide the facts about the process, and its listeners, to operations."""
         self.shard.driver.process = ServerFacts(self.shard.event_loop, self.listeners)
-        self._set_hook(self.settings.hook)
+        self.applied.begin()
 
     async def open_metrics(self) -> None:
         """Open the port for metrics and probes, which also answers while a standby waits. Raises StartError."""
@@ -253,8 +239,7 @@ class ServerNode:
             listener.close()
         self._listeners.clear()
         self.reload.cancel()
-        if self._hook is not None:
-            await asyncio.to_thread(self._hook.stop)
+        await self.applied.stop()
         for http in self.http.values():
             await http.stop()
 
@@ -267,92 +252,6 @@ class ServerNode:
     # Settings
 
     async def _apply(self, settings: Settings) -> None:
-        """Apply a settings file that was read again: patterns and users, start-up settings that may change, TLS."""
-        if await self.shard.replace_file(settings):
-            _warn_of_open_file(settings)
-            self._apply_reloadable(settings)
-            if self.settings.definitions is not None:
-                log(
-                    RELOADED,
-                    "reload: definitions are read at the start only; `penstock definitions import` imports '%s' now",
-                    self.settings.definitions,
-                )
-            for name in changed_at_start(self.settings, settings):
-                log(NEEDS_RESTART, "reload: %s takes effect only at the start; restart the broker", name)
-        await self._reload_certificates(settings)
-        self._reload_hook(settings)
-
-    def _apply_reloadable(self, settings: Settings) -> None:
-        """Apply the start-up settings that a reload of the file may change; options of the command line persist."""
-        before = self.settings
-        stronger = [name for name in RELOADABLE if before.sources.get(name, "").startswith(STRONGER)]
-        changed = {name: getattr(settings, name) for name in RELOADABLE if name not in stronger}
-        sources = {name: source for name, source in before.sources.items() if name not in changed}
-        sources |= {name: settings.sources[name] for name in changed if name in settings.sources}
-        self.settings = replace(before, sources=sources, **changed)
-        self._publish_settings()
-        self.shard.apply(self.settings)
-        if set_level(self.settings.log_level):
-            log(LOG_LEVEL, "reload: the log has records from level %s on", self.settings.log_level)
-
-    async def _reload_certificates(self, settings: Settings) -> None:
-        """Serve the certificates of a settings file. If any cannot be used, the present certificates stay."""
-        if self._certificates is not None and settings.tls is not None:
-            try:
-                await self._certificates.replace(settings.tls)
-                log(RELOADED, "reload: the certificates were read again; new connections use them")
-            except ConfigError as error:
-                log(RELOAD_REFUSED, "reload: the old certificates stay: %s", error)
-
-    def _reload_hook(self, settings: Settings) -> None:
-        """Use the web hook of a settings file from the next request on; if it cannot be used, the present one stays."""
-        if settings.hook == self.settings.hook:
-            return
-        try:
-            self._set_hook(settings.hook)
-        except ConfigError as error:
-            log(RELOAD_REFUSED, "reload: the old web hook of alarms stays: %s", error)
-            return
-        self.settings = replace(self.settings, hook=settings.hook)
-        self._publish_settings()
-        server = "none" if settings.hook is None else settings.hook.server
-        log(RELOADED, "reload: the web hook of alarms is %s", server)
-
-    def _set_hook(self, settings: HookSettings | None) -> None:
-        """Send changes of alarms to a web hook, or to none. Raises ConfigError."""
-        driver = self.shard.driver
-        if settings is None:
-            if self._hook is not None:
-                self._hook.end()
-            self._hook = None
-            driver.alarms.listener = AlarmListener()
-        elif self._hook is not None:
-            self._hook.configure(settings)
-        else:
-            from penstock.server.alarm_hook import AlarmHook
-
-            self._hook = AlarmHook(settings, driver.name, self._in_loop)
-            driver.alarms.listener = self._hook
-
-    def _in_loop(self, action: Callable[[], None]) -> None:
-        """Carry out an action of another thread in the event loop, unless the loop has ended."""
-        with contextlib.suppress(RuntimeError):
-            self.shard.event_loop.loop.call_soon_threadsafe(self._act, action)
-
-    def _act(self, action: Callable[[], None]) -> None:
-        event_loop = self.shard.event_loop
-        self.shard.driver.begin(event_loop.loop.time())
-        action()
-        event_loop.schedule()
-
-    def _publish_settings(self) -> None:
-        """Make the start-up settings available to `penstock config`."""
-        published = self.shard.driver.start_settings
-        published.rows = start_rows(self.settings) + table_rows(self.settings)
-        published.file = "" if self.settings.file is None else str(self.settings.file)
-
-
-def _warn_of_open_file(settings: Settings) -> None:
-    file = settings.file
-    if file is not None and settings.clear_passwords and is_open_to_others(file):
-        log(OPEN_FILE, "'%s' has passwords and can be read by others; chmod o-r it, or use password_hash", file)
+        """Apply a settings file that was read again."""
+        if await self.applied.replace(settings, self._certificates):
+            warn_of_open_file(settings)

@@ -22,6 +22,7 @@ from penstock.server.node import ServerNode, node_name, whole_machine
 from penstock.server.shard import Shard
 from penstock.server.start_report import counted_connections, log_start
 from penstock.settings.config import Settings
+from penstock.store.node_folder import check_alone
 
 
 class Server:
@@ -47,6 +48,7 @@ class Server:
         listeners = settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
         addresses = [parse_address(address) for address in listeners]
         folder = data if data is not None else settings.data
+        self._folder = None if folder is None else Path(folder)
         self.shard = self._make_shard(settings, folder, standby, protocols)
         """Store, broker and event loop."""
         self.node = ServerNode(settings, addresses, http if http is not None else settings.http, self.shard)
@@ -126,9 +128,11 @@ class Server:
         """Open the store and the ports, and restore durable data.
 
         Definitions of the settings are imported before the ports open. Raises StartError and StoreError, after
-        releasing everything.
+        releasing everything. The data directory of a node with several shards is refused.
         """
         node, shard = self.node, self.shard
+        if self._folder is not None:
+            check_alone(self._folder)
         shard.lock()
         try:
             shard.begin()

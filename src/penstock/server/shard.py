@@ -290,11 +290,14 @@ class Shard:
 
     # Stop
 
-    async def close(self) -> None:
-        """Close all connections (320), wait for them a few seconds at most, write the store and close it."""
+    async def close(self, reason: str = "") -> None:
+        """Close all connections (320), wait for them a few seconds at most, write the store and close it.
+
+        `reason` is the sentence for clients; empty for the usual one.
+        """
         event_loop = self._event_loop
         if event_loop is not None:
-            event_loop.close_connections()
+            event_loop.close_connections(reason)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(event_loop.emptied.wait(), LEAVE_S)
             await event_loop.finish_ends()

@@ -51,6 +51,8 @@ TABLES: Final = ", ".join(
 )
 
 
+STRONGER: Final = ("environment ", "command line")
+"""Prefixes of the sources that override the settings file."""
 DEFAULT: Final = "default"
 """Source of a setting that was not given."""
 MASK: Final = "***"
@@ -87,6 +89,8 @@ class Settings(Start):
     """Certificates of the listeners with TLS; None without the table."""
     file: Path | None = None
     """Path of the settings file, to be read again at SIGHUP; None without one."""
+    text: str = field(default="", repr=False)
+    """Text of the settings file, for processes that must have the same settings."""
     at_start: dict[str, object] = field(default_factory=dict)
     """Start-up settings and tables in the file, for comparison when it is read again."""
     sources: dict[str, str] = field(default_factory=dict)
@@ -97,14 +101,24 @@ class Settings(Start):
 
 def load(path: Path) -> Settings:
     """Read a settings file. Raises ConfigError naming the file, the line or the setting, and the rule."""
+    try:
+        text = path.read_text(encoding="utf-8")  # TOML is UTF-8, whatever the locale.
+    except OSError as error:
+        raise ConfigError(f"cannot read the settings file '{path}': {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the settings file '{path}' is not TOML: {error}") from None
+    return parse(path, text)
+
+
+def parse(path: Path, text: str) -> Settings:
+    """Return the settings in the text of a file. Raises ConfigError naming the file, the line or the setting, and the
+    rule.
+    """
     import tomllib  # Imported here: a broker without a file does not need the parser.
 
     try:
-        text = path.read_text(encoding="utf-8")  # TOML is UTF-8, whatever the locale.
         parsed = tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"cannot read the settings file '{path}': {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"the settings file '{path}' is not TOML: {error}") from None
     source = _Source(path, _lines(text))
     tables = {name: parsed.pop(name, None) for name in ("broker", *OTHER_TABLES)}
@@ -129,6 +143,7 @@ def load(path: Path) -> Settings:
         hook=None if alarm_hook is None else read_hook(alarm_hook, folder, refuse),
         tls=None if tls is None else read_tls(tls, folder, refuse),
         file=path,
+        text=text,
         patterns=by_pattern,
         at_start={**at_start, **dict(zip(TABLES_AT_START, (oauth, auth_http), strict=True))},
     )
@@ -185,6 +200,21 @@ def changed_at_start(old: Settings, new: Settings) -> list[str]:
     if (old.tls is None) != (new.tls is None):  # Other changes of the table take effect from now on.
         tables.append("[tls]")
     return [name.replace("_", "-") for name in names] + tables
+
+
+def reloaded(before: Settings, read: Settings) -> Settings:
+    """Return the settings in effect after a reload; those of the environment and the command line persist."""
+    stronger = [name for name in RELOADABLE if before.sources.get(name, "").startswith(STRONGER)]
+    changed = {name: getattr(read, name) for name in RELOADABLE if name not in stronger}
+    sources = {name: source for name, source in before.sources.items() if name not in changed}
+    sources |= {name: read.sources[name] for name in changed if name in read.sources}
+    return replace(before, sources=sources, **changed)
+
+
+def renewed(before: Settings, read: Settings) -> Settings:
+    """Return the settings of a process that starts after a reload in its node: as those of a process that had it."""
+    after = reloaded(before, read)
+    return replace(after, users=read.users, patterns=read.patterns, hook=read.hook, tls=read.tls)
 
 
 class _Source:

@@ -124,8 +124,8 @@ HOOK: Final = NamedValues(
     ),
     label=IN_TABLE,
 )
-OF_NAME: Final = NamedValues("setting", PAIR, label=IN_TABLE)
-"""Certificate of one server name."""
+OF_NAME: Final = NamedValues("setting", (*PAIR, Named("vhost", FILLED, None)), label=IN_TABLE)
+"""Certificate of one server name, and the virtual host whose shard serves its clients."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,6 +220,8 @@ class TlsSettings:
     """Oldest version of TLS."""
     names: dict[str, CertificateFiles] = field(default_factory=dict)
     """Certificates by the requested server name, in lower case; `*.` stands for one label."""
+    vhosts: dict[str, str] = field(default_factory=dict)
+    """Virtual hosts by the same names: a node gives clients of a name to the shard of its virtual host."""
 
 
 class _Table:
@@ -344,17 +346,20 @@ def read_tls(given: object, folder: Path, refuse: Refuse) -> TlsSettings:
         wanted,
         values["user-from"],
         values["minimum-version"],
-        _by_name({} if values["names"] is None else values["names"], folder, refuse),
+        *_by_name({} if values["names"] is None else values["names"], folder, refuse),
     )
 
 
-def _by_name(given: object, folder: Path, refuse: Refuse) -> dict[str, CertificateFiles]:
+def _by_name(given: object, folder: Path, refuse: Refuse) -> tuple[dict[str, CertificateFiles], dict[str, str]]:
+    """Return certificates and virtual hosts by server names."""
     at = ("tls", "names")
     if not isinstance(given, dict) or not all(isinstance(each, dict) for each in given.values()):
         raise refuse(at, '[tls.names] must have a table for each name: [tls.names."shop.example.org"]')
     if len(given) > NAMES_MAX:
         raise refuse(at, f"[tls.names] has {len(given):,} names; the most is {NAMES_MAX:,}")
-    return {name.lower(): _pair(_Table((*at, name), OF_NAME, pair, folder, refuse)) for name, pair in given.items()}
+    tables = {name.lower(): _Table((*at, name), OF_NAME, each, folder, refuse) for name, each in given.items()}
+    vhosts = {name: table.values["vhost"] for name, table in tables.items() if table.values["vhost"] is not None}
+    return {name: _pair(table) for name, table in tables.items()}, vhosts
 
 
 def _pair(table: _Table) -> CertificateFiles:

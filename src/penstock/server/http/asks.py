@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.connections.authorization import check_tag
-from penstock.connections.control_request import IMPORT_OCTETS, ControlRequest
+from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, ControlRequest
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import is_gone
 from penstock.describe.lists import Found
@@ -247,7 +247,8 @@ class OwnAsks(Asks):
         if request.detached is not None:
             return driver.jobs.row(request.detached)
         if row.audited and ask.audited and answer is not None:
-            driver.audit.change(asker.actor(), ask.operation, asked.subject(), asked.before, after)
+            made: object = answer if ask.operation == IMPORT else after
+            driver.audit.change(asker.actor(), ask.operation, asked.subject(), asked.before, made)
         return answer
 
     def _request_of(self, request: ApiRequest, ask: Ask, asker: Asker) -> ControlRequest:

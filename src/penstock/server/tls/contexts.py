@@ -300,7 +300,7 @@ class ServedCertificates(Certificates):
         """Read the certificates. Raises ConfigError."""
         self._driver = driver
         self._loop = loop
-        self._settings = settings
+        self.settings = settings
         self.server = TlsServer(loop, settings, self._refuse)
         self._waiting: list[ControlRequest] = []
         self._reloading: asyncio.Task[None] | None = None
@@ -336,7 +336,7 @@ class ServedCertificates(Certificates):
         expired = contexts.has_expired(present)
         if expired and not self.server.contexts.has_expired(present):
             raise ConfigError(f"[tls] {expired[0]}")
-        self._settings = settings
+        self.settings = settings
         self.server.contexts = contexts
         self._warn()
 
@@ -355,7 +355,7 @@ class ServedCertificates(Certificates):
             self._waiting = []
             failure = ""
             try:
-                await self.replace(self._settings)
+                await self.replace(self.settings)
             except ConfigError as error:
                 failure = f"the old certificates stay: {error}"
             self._driver.begin(self._loop.time())
