@@ -25,6 +25,7 @@ from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.front import Front
+from penstock.cluster.node_http import NodeHttp
 from penstock.cluster.node_inside import NodeInside
 from penstock.cluster.node_view import NodeView
 from penstock.cluster.open_clients import OpenClients
@@ -46,6 +47,7 @@ from penstock.cluster.shard_orders import (
 from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
 from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
+from penstock.cluster.ways import Ways
 from penstock.cluster.zygote import Zygote
 from penstock.core.settings.changes import replace_file_steps
 from penstock.errors import NotAllowed, PenstockError, StartError, StoreError
@@ -57,7 +59,6 @@ from penstock.server.applied_settings import AppliedSettings, warn_of_open_file
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.node import node_name
-from penstock.server.process_facts import ServerFacts
 from penstock.server.settings_reload import SettingsReload
 from penstock.server.shard import AUDIT_LOG, Allowance, Shard
 from penstock.settings.config import Settings
@@ -180,6 +181,9 @@ class Parent(ShardListener):
         self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give)
         self.inside = NodeInside(self.office, settings, self._doors, self.vhosts, self)
         """Requests of shards to the node, and of the node to its shards."""
+        ways = Ways(self.vhosts, self._doors, self.inside.place_of)
+        self.http = NodeHttp(settings, self.office, self._desk, ways, self.inside.answers, self.front.listeners)
+        """HTTP API, console, metrics and probes of the node."""
         warn_of_open_file(settings)
 
     def catalogue(self) -> int:
@@ -203,16 +207,17 @@ class Parent(ShardListener):
             self._reader = CatalogueReader(self.data / FOLDER)
             self.vhosts.update(self._reader.vhosts())
             self.applied.begin()
-            self.office.driver.process = ServerFacts(self.office.event_loop, self.front.listeners)
             self.front.read_certificates(self.office, partial(self._tell_all, {CERTIFICATES: True}))
             self._pull = AccessPull(self._desk, self._answer_desk)
             self._pull.ask()
             await self._pull.whole.wait()
             self._logins.start(self._desk.event_loop)
             self.inside.start()
+            await self.http.open_metrics()
             self._start_shards([row.name for row in self._reader.shards()])
             await self.office.import_definitions()
             await self.front.listen()
+            await self.http.start(self.front.tls)
         except BaseException:
             await self.stop()
             raise
@@ -229,6 +234,7 @@ class Parent(ShardListener):
         """Stop to listen, stop the shards in order, and close the catalogue."""
         self.front.stop_accepting()
         self.reload.cancel()
+        await self.http.stop()
         await self.inside.stop()
         await self.supervision.stop()
         self._feed.close()
