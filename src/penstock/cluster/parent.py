@@ -25,6 +25,7 @@ from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.front import Front
+from penstock.cluster.node_inside import NodeInside
 from penstock.cluster.node_view import NodeView
 from penstock.cluster.packet_channel import Packet, Row
 from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
@@ -148,7 +149,7 @@ class Parent(ShardListener):
         self._feed = SettingsFeed(self._loop)
         self._reloads = 0
         """Number of reloads of the settings file that the shards were asked for."""
-        own = replace(settings, vhosts=[], definitions=None, traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
+        own = replace(settings, vhosts=[], traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
         catalogue = Catalogue(data / FOLDER, self._committed)
         self.office = Shard(self._name, own, None, machine, store=catalogue)
         self._desk = Shard(self._name, own, None, machine)
@@ -159,7 +160,17 @@ class Parent(ShardListener):
         self.applied = AppliedSettings(own, self.office, settings)
         self.reload = SettingsReload(settings.file, self._reload)
         self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give_stranger)
+        self.inside = NodeInside(self.office, settings, self._doors, self.vhosts, self)
+        """Requests of shards to the node, and of the node to its shards."""
         warn_of_open_file(settings)
+
+    def catalogue(self) -> int:
+        """See `Versions`."""
+        return self._version()
+
+    def desk(self) -> int:
+        """See `Versions`."""
+        return -1 if self._pull is None else self._pull.version
 
     async def start(self) -> None:
         """Open the catalogue, start the shards, and listen. Raises StartError, StoreError, after releasing all."""
@@ -180,7 +191,9 @@ class Parent(ShardListener):
             self._pull.ask()
             await self._pull.whole.wait()
             self._logins.start(self._desk.event_loop)
+            self.inside.start()
             self._start_shards([row.name for row in self._reader.shards()])
+            await self.office.import_definitions()
             await self.front.listen()
         except BaseException:
             await self.stop()
@@ -198,6 +211,7 @@ class Parent(ShardListener):
         """Stop to listen, stop the shards in order, and close the catalogue."""
         self.front.stop_accepting()
         self.reload.cancel()
+        await self.inside.stop()
         await self.supervision.stop()
         self._feed.close()
         for door in self._doors.values():
@@ -295,15 +309,9 @@ class Parent(ShardListener):
         self._shares.begin(name)
         share = self._shares.share()
         order = ShardOrder(
-            name,
-            str(data),
-            self._name,
-            tuple(share),
-            str(data / "http.sock"),
-            True,
-            self._doors[name].key.hex(),
-            self._feed.was_renewed,
-        )
+            name, str(data), self._name, tuple(share), self.inside.name_of(name), True, self._doors[name].key.hex(),
+            [*self._doors].index(name) + 1, self.inside.secret, self.inside.name, self._feed.was_renewed,
+        )  # fmt: skip
         return order.row()
 
     @override
@@ -315,6 +323,7 @@ class Parent(ShardListener):
     def changed(self, watch: ShardWatch) -> None:
         door = self._doors[watch.name]
         door.watch = watch
+        self.inside.changed(watch.name)
         if not watch.has_process:
             door.close()
         door.change()
@@ -329,6 +338,7 @@ class Parent(ShardListener):
         if HAS in message and message[HAS] != door.version:
             door.version = int(message[HAS])
             door.change()
+            self.inside.answers.met()
         if RELOADED in message and message[RELOADED] == door.awaited_reload:
             door.awaited_reload = 0
             door.change()
@@ -347,6 +357,8 @@ class Parent(ShardListener):
         assert pull is not None
         if PULL in request:
             self._answer(request, "", lambda page: self._loop.call_soon(pull.apply, page))
+        if HAS in request:
+            self.inside.answers.met()
 
     def _answer(self, request: Row, shard: str, send: Callable[[Row], object]) -> None:
         """Answer a request for a page. A catalogue that cannot be read is asked again after the next question."""

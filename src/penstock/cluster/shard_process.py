@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.cluster.access_pull import AccessPull
+from penstock.cluster.asking import Peer
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
 from penstock.cluster.passing import Taker, TakeStranger
+from penstock.cluster.passing_up import PassingUp
 from penstock.cluster.settings_feed import read_settings
 from penstock.cluster.shard_orders import (
     CERTIFICATES,
@@ -43,7 +45,9 @@ from penstock.protocols import standard_protocols
 from penstock.server.applied_settings import AppliedSettings
 from penstock.server.collector import FREEZER, collect_little
 from penstock.server.freed_memory import keep_freed_memory
+from penstock.server.http.asks import Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
+from penstock.server.inside import listening_at
 from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr, set_level, without_log
 from penstock.server.process_facts import ServerFacts
@@ -144,6 +148,7 @@ class ShardProcess:
         shard = Shard(order.node, settings, order.data, Allowance(*order.share))
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
+        up: PassingUp | None = None
         taker: Taker | None = None
         shard.lock()
         try:
@@ -162,8 +167,15 @@ class ShardProcess:
                 self._pull = AccessPull(shard, self._send)
                 self._pull.ask()
                 await self._await_copy(self._pull)
-            http = HttpListener(shard.event_loop, settings, True)
-            await http.start(f"unix:{order.http}", 0)
+            if order.secret:
+                http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
+                http.start_inside(listening_at(order.http))
+                up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
+                shard.driver.control.elsewhere = up
+                shard.driver.jobs.number_as(order.number)
+            else:
+                http = HttpListener(shard.event_loop, settings, True)
+                await http.start(f"unix:{order.http}", 0)
             shard.admit()
             if order.key:
                 taker = self._take_clients(shard)
@@ -175,6 +187,8 @@ class ShardProcess:
         finally:
             if taker is not None:
                 taker.close()
+            if up is not None:
+                await up.stop()
             if http is not None:
                 await http.stop()
             for task in self._tasks:
@@ -289,6 +303,7 @@ def settings_of(settings: Settings, order: ShardOrder) -> Settings:
     return replace(
         settings, data=order.data, store=None, listen=[], listen_tls=[], http=NO_HTTP, http_tls=None,
         metrics_listen=None, login_threads=LOGIN_THREADS, vhosts=[] if order.copies else settings.vhosts,
+        definitions=None if order.copies else settings.definitions,
         flow_log=_within(settings.flow_log, order.name), audit_log=_within(settings.audit_log, order.name),
     )  # fmt: skip
 

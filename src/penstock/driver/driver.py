@@ -105,6 +105,7 @@ class BrokerDriver(ServedDriver):
         self.touched = []
         self.connected = 0
         self.silent = []
+        self.parts = None
         self.recorder = None
         self.tracer = None
         self.cluster = None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.connections.control_request import ControlRequest
     from penstock.connections.services import Services
     from penstock.management.control_api import ControlApi
+    from penstock.management.elsewhere import ImportParts
     from penstock.management.flow_log_records import Recorder
 
 
@@ -101,6 +102,8 @@ class Node(DescribedNode):
     """Publishes without a channel."""
     connected: int
     """Number of all connections since the start."""
+    parts: ImportParts | None
+    """Shards that import their parts of definitions, in the node's own broker; None in all others."""
     recorder: Recorder | None
     """Recorder of the flow log; None without one."""
     tracer: HoldTracer | None

@@ -16,14 +16,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.connections.authorization import check_tag
-from penstock.connections.control_request import IMPORT_OCTETS, ControlRequest
+from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, ControlRequest
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import is_gone
 from penstock.describe.lists import Found
 from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, BrokerError, NotOnDisk, ResourceError
-from penstock.management.operation import Answer, Operation, Streamed, name_of
+from penstock.flow.pool import PoolHolder
+from penstock.management.operation import DETACH, Answer, Operation, Streamed, name_of
 from penstock.server.asker import Asker, AskerError
 from penstock.server.http.app import carried_out
 from penstock.server.http.request import (
@@ -42,6 +43,8 @@ MADE_AT_ONCE: Final = 4
 """Objects of a list that are described in one slice."""
 WITHOUT_LINES: Final = 20
 """Most rows of a list that stay in the line of the answer."""
+NODE: Final = PoolHolder("node", "", True)
+"""Holder of the sockets: all are of the node, whose processes bound them."""
 
 
 class Asks:
@@ -87,6 +90,7 @@ class Inside:
                 await service.pause()
                 identity = await self.login(http_request, service.driver)
                 http_request.state.payer = identity.user
+                http_request.state.socket.log_in(NODE)
                 await service.debts.rest(identity.user)
                 request = ApiRequest(http_request, service, identity)
                 wanted = await _ask_of(request)
@@ -103,14 +107,12 @@ class Inside:
 
 async def _ask_of(request: ApiRequest) -> Ask:
     query = request.query
-    return Ask(
-        query.get("operation", ""),
-        await request.fields(most=IMPORT_OCTETS),
-        query.get("vhost", ""),
-        query.get("tag"),
-        query.get("audited") != "false",
-        query.get("job") == "true",
-    )
+    fields = await request.fields(most=IMPORT_OCTETS)
+    if "definitions" not in fields:
+        request.end()  # Short bodies are counted while they arrive.
+    detached = fields.pop(DETACH, None) is True or query.get("job") == "true"
+    audited = query.get("audited") != "false"
+    return Ask(query.get("operation", ""), fields, query.get("vhost", ""), query.get("tag"), audited, detached)
 
 
 async def _lines(inside: Inside, request: ApiRequest, row: Operation, ask: Ask) -> AsyncIterator[bytes]:
@@ -224,7 +226,8 @@ class OwnAsks(Asks):
         try:
             answer = await self._carry_out(request, row, ask, asker)
         except AccessRefused as error:
-            driver.audit.refused(asker.actor(), ask.operation, str(error))
+            if ask.audited:
+                driver.audit.refused(asker.actor(), ask.operation, str(error))
             raise
         if changes.durable_declarations != before:
             try:
@@ -244,7 +247,8 @@ class OwnAsks(Asks):
         if request.detached is not None:
             return driver.jobs.row(request.detached)
         if row.audited and ask.audited and answer is not None:
-            driver.audit.change(asker.actor(), ask.operation, asked.subject(), asked.before, after)
+            made: object = answer if ask.operation == IMPORT else after
+            driver.audit.change(asker.actor(), ask.operation, asked.subject(), asked.before, made)
         return answer
 
     def _request_of(self, request: ApiRequest, ask: Ask, asker: Asker) -> ControlRequest:
@@ -258,7 +262,8 @@ class OwnAsks(Asks):
             connection = request.driver.connections.get(int(asker.connection))
         asked = ControlRequest(vhost, connection, None, None, b"{}", asker.access(broker, ask.vhost))
         asked.fields = dict(ask.fields)
-        asked.is_remote = bool(asker.connection)
+        asked.remote = asker.label if asker.connection else ""
         asked.peer = asker.address
+        request.asker = asker.label or request.asker
         request.begin()
         return asked

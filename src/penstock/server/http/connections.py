@@ -308,7 +308,8 @@ def api_connections(event_loop: EventLoop, settings: Settings, inside: Inside | 
         more[ASK_PATH] = inside.endpoint(service)
     app = make_app(service, MetricsService(event_loop, settings.metrics_objects_max, pools), more)
     hosts, origins = settings.http_hosts, settings.http_origins
-    return HttpConnections(event_loop, app, service.debts, hosts, origins, service.hub.close, pools)
+    own = pools if inside is None else None  # Users have no share of the sockets inside a node.
+    return HttpConnections(event_loop, app, service.debts, hosts, origins, service.hub.close, own)
 
 
 def metrics_connections(event_loop: EventLoop, settings: Settings) -> HttpConnections:

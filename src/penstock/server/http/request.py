@@ -195,6 +195,8 @@ class ApiRequest:
         """State before the request, for the audit log; None if it records none."""
         self._given: Row | None = None
         """Fields of a body of ordinary size."""
+        self.asker: str = f"{self.user} over HTTP"
+        """Name of the requester, for people."""
         self.operation: str = ""
         """Method and path, as the table of routes has them."""
         self.detached: Job | None = None
@@ -254,7 +256,7 @@ class ApiRequest:
         """
         detached = self.flag("job")
         access = ConnectionAccess(self.rules, self.user, "")
-        job = self.driver.jobs.add(kind, access, f"{self.user} over HTTP", subjects)
+        job = self.driver.jobs.add(kind, access, self.asker, subjects)
         run = self.driver.jobs.carried_out(job, self._recorded(job, steps(job)))
         known = result_of(self.event_loop, run, job=job)
         try:
