@@ -246,7 +246,7 @@ def control_session(url: str, **options: object) -> Iterator[Connection]:
 
 def report_missing(connection: Connection) -> None:
     """Report shards of a node that were missing in the answers of a connection."""
-    for shard, reason in connection.core().missing.items():
+    for shard, reason in connection.core().absent_shards.items():
         text = reason if reason.startswith("shard ") else f"shard '{shard}' is missing in this answer: {reason}"
         click.echo(f"{styled('penstock:', 'alarm', err=True)} {printable(text)}", err=True)
 

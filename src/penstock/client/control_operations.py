@@ -35,7 +35,7 @@ def asking(engine: Engine, operation: str, fields: Mapping[str, object], wait_s:
     if not isinstance(answer, dict):
         raise ClientError(f"the broker answered {operation} with a block where an object was due")
     for each in answer.get(MISSING, ())[:SHARDS_SHOWN]:
-        engine.missing[str(each["shard"])] = str(each["reason"])
+        engine.absent_shards[str(each["shard"])] = str(each["reason"])
     return answer
 
 

@@ -194,6 +194,7 @@ class Parent(ShardListener):
             self.inside.start()
             self._start_shards([row.name for row in self._reader.shards()])
             await self.office.import_definitions()
+            self.office.admit()
             await self.front.listen()
         except BaseException:
             await self.stop()

@@ -147,7 +147,7 @@ class Engine(Wakes):
     def __init__(self, terms: ConnectionTerms) -> None:
         super().__init__()
         self.terms = terms
-        self.missing: dict[str, str] = {}
+        self.absent_shards: dict[str, str] = {}
         """Shards of a node that were missing in an answer, with the last reason of each."""
         self.phase: i64 = IDLE
         self.epoch: i64 = 0

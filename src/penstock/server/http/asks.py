@@ -286,7 +286,7 @@ class OwnAsks(Asks):
         connection = None
         if asker.connection and asker.shard == self._shard:
             connection = request.driver.connections.get(int(asker.connection))
-        asked = ControlRequest(vhost, connection, None, None, b"{}", asker.access(broker, ask.vhost))
+        asked = ControlRequest(vhost, connection, asker.reply_to or None, None, b"{}", asker.access(broker, ask.vhost))
         asked.fields = dict(ask.fields)
         asked.remote = asker.label if asker.connection else ""
         asked.peer = asker.address
