@@ -10,6 +10,7 @@ Definitions on their way count as bodies of their users (`HTTP_BODIES`) until th
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from typing_extensions import override
 
@@ -23,6 +24,9 @@ from penstock.server.asker import Asker
 from penstock.server.inside import Ask
 from penstock.server.shard import Shard
 from penstock.settings.pools import HTTP_BODIES
+
+ENDING_S: Final = 0.5
+"""Seconds for which a shard that stops waits for answers on their way, such as that to the request to restart it."""
 
 
 class PassingUp(Elsewhere):
@@ -64,7 +68,9 @@ class PassingUp(Elsewhere):
         return {} if asking.answer is None else asking.answer
 
     async def stop(self) -> None:
-        """End all requests."""
+        """End all requests, after a moment for answers on their way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=ENDING_S)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
