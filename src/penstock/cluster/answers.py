@@ -48,7 +48,7 @@ from penstock.server.inside import MISSING, SILENCE_S, Ask
 from penstock.server.shard import Shard
 from penstock.settings.pools import NODE_ANSWERS
 
-OF_OFFICE: Final = ("job.list", "job.show", "job.cancel", "GET /penstock/jobs", "alarm.list")
+OF_OFFICE: Final = ("job.list", "job.show", "job.cancel", "GET /penstock/jobs", "alarm.list", "parameter.list")
 """Operations on objects that the office has beside the shards."""
 DELETE_VHOST: Final = "vhost.delete"
 DECLARE_VHOST: Final = "vhost.declare"

@@ -25,7 +25,6 @@ from penstock.server.inside import Ask
 from penstock.server.shard import Shard
 from penstock.settings.pools import HTTP_BODIES
 
-
 ENDING_S: Final = 0.5
 """Seconds for which a shard that stops waits for answers on their way, such as that to the request to restart it."""
 

@@ -14,9 +14,10 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
+from typing_extensions import override
 
 from penstock.connections.authorization import check_tag
-from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, ControlRequest
+from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, ControlRequest, Receiver
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import is_gone
 from penstock.describe.lists import Found
@@ -41,6 +42,8 @@ ROWS_AT_ONCE: Final = 50
 """Rows of a list in one line."""
 MADE_AT_ONCE: Final = 4
 """Objects of a list that are described in one slice."""
+ANSWERED_LATER: Final = ("tls.reload",)
+"""Operations that answer by themselves."""
 WITHOUT_LINES: Final = 20
 """Most rows of a list that stay in the line of the answer."""
 NODE: Final = PoolHolder("node", "", True)
@@ -211,6 +214,27 @@ def _found_lines(found: Found) -> Iterator[bytes]:
     yield line({"answer": {**found.head(), "items": []} if found.page else []})
 
 
+class _Later(Receiver):
+    """Receiver of the answer of an operation that answers by itself."""
+
+    def __init__(self, request: ControlRequest) -> None:
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        request.receiver = self
+
+    @override
+    def answered(self, answer: object) -> None:
+        """See `Receiver`."""
+        if not self.answer.done():
+            assert isinstance(answer, dict)
+            self.answer.set_result(answer)
+
+    @override
+    def failed(self, error: BrokerError) -> None:
+        """See `Receiver`."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
 class OwnAsks(Asks):
     """Answers of the broker in this process, as it answers its own clients."""
 
@@ -243,7 +267,10 @@ class OwnAsks(Asks):
         if row.before is not None:
             asked.before = row.before(driver, asked)
         after = dict(ask.fields)
+        later = _Later(asked) if row.name in ANSWERED_LATER else None
         answer = await carried_out(request, row, asked)
+        if later is not None and answer is None:
+            answer = await later.answer
         if request.detached is not None:
             return driver.jobs.row(request.detached)
         if row.audited and ask.audited and answer is not None:
