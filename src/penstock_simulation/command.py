@@ -202,7 +202,7 @@ def _recording(logs: Sequence[Path], queue: str, given: dict[str, Any]) -> Recor
     end = None if given["end"] is None else flowlog.seconds_of(given["end"])
     if begin is not None and end is not None and begin >= end:
         raise texts.TextError(f"--from {given['begin']} is not before --to {given['end']}")
-    folders = [_folder(log) for log in logs]
+    folders = [folder for log in logs for folder in _folders(log)]
     files = [file for folder in folders for file in flowlog.files_between(folder, begin, end)]
     with _reading(files) as report:
         found = record(flowlog.read_queue(queue, files, report), queue, begin, end)
@@ -211,14 +211,13 @@ def _recording(logs: Sequence[Path], queue: str, given: dict[str, Any]) -> Recor
     return found
 
 
-def _folder(log: Path) -> Path:
-    """Return the directory of a flow log: the log itself, or the flow log in a data directory.
+def _folders(log: Path) -> Sequence[Path]:
+    """Return the directories of a flow log: the log itself, that in a data directory, or those of a node's shards.
 
     Raises `RecordingError`.
     """
-    for folder in (log, log / "flow-log"):
-        if folder.is_dir() and flowlog.files(folder):
-            return folder
+    if found := flowlog.folders(log):
+        return found
     if next(log.rglob("*.parquet"), None) is not None:
         raise RecordingError(f"{log} is compacted: give the flow log itself, or its compressed files")
     raise RecordingError(f"{log} has no flow log: give a directory with flow-*.jsonl or flow-*.jsonl.gz")

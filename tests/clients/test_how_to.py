@@ -80,7 +80,9 @@ def with_orders(broker: BrokerProcess, flow_log: Path) -> None:
     with connect(broker.url, protocol="amqp091") as control:
         control.attach_cursor("billing", ["orders"])
     sample = re.compile(r'"event":"depth".*"queue":"orders"')
-    eventually(lambda: any(sample.search(file.read_text()) for file in flow_log.iterdir()), "a sample of the queue")
+    eventually(
+        lambda: any(sample.search(file.read_text()) for file in flow_log.rglob("*.jsonl")), "a sample of the queue"
+    )
 
 
 @pytest.mark.slow

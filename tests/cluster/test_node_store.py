@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -18,10 +19,10 @@ from tests.support.node_folder import PLACES, fill_node
 
 
 @pytest.fixture
-async def data(tmp_path: Path) -> Path:
+def data(tmp_path: Path) -> Path:
     """A node that is stopped, with a message store in each of two shards."""
     data = tmp_path / "data"
-    await fill_node(data)
+    asyncio.run(fill_node(data))
     return data
 
 
@@ -48,7 +49,7 @@ def damage(path: Path, text: bytes) -> None:
     path.write_bytes(octets)
 
 
-async def test_backup_of_a_node_has_each_shard_and_the_catalogue(data: Path, tmp_path: Path) -> None:
+def test_backup_of_a_node_has_each_shard_and_the_catalogue(data: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copied = backup_node(data, copy, ignored)
     assert list(copied) == list(PLACES)
@@ -61,13 +62,13 @@ async def test_backup_of_a_node_has_each_shard_and_the_catalogue(data: Path, tmp
     assert [path.name for path in copy.iterdir() if path.name.endswith(".part")] == []
 
 
-async def test_backup_reports_the_progress_of_each_shard(data: Path, tmp_path: Path) -> None:
+def test_backup_reports_the_progress_of_each_shard(data: Path, tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
     backup_node(data, tmp_path / "copy", lambda shard, left, pages: told.append((shard, left)))
     assert {shard for shard, left in told if left == 0} == {"1", "2"}
 
 
-async def test_backup_that_is_cut_off_leaves_nothing(data: Path, tmp_path: Path) -> None:
+def test_backup_that_is_cut_off_leaves_nothing(data: Path, tmp_path: Path) -> None:
     def stop(shard: str, left: int, pages: int) -> None:
         if shard == "2":
             raise KeyboardInterrupt
@@ -79,7 +80,7 @@ async def test_backup_that_is_cut_off_leaves_nothing(data: Path, tmp_path: Path)
     assert placed_in(tmp_path / "copy") == placed_in(data)
 
 
-async def test_backup_without_its_catalogue_is_no_directory_of_a_broker(data: Path, tmp_path: Path) -> None:
+def test_backup_without_its_catalogue_is_no_directory_of_a_broker(data: Path, tmp_path: Path) -> None:
     """So it is after a kill between the last shard and the catalogue."""
     copy = tmp_path / "copy"
     backup_node(data, copy, ignored)
@@ -88,14 +89,14 @@ async def test_backup_without_its_catalogue_is_no_directory_of_a_broker(data: Pa
         check_alone(copy)
 
 
-async def test_backup_into_a_full_folder_is_refused(data: Path, tmp_path: Path) -> None:
+def test_backup_into_a_full_folder_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError) as raised:
         backup_node(data, tmp_path, ignored)
     assert str(raised.value) == f"cannot back up to '{tmp_path}': that folder is not empty"
     assert data.exists()
 
 
-async def test_backup_names_a_shard_without_a_store(data: Path, tmp_path: Path) -> None:
+def test_backup_names_a_shard_without_a_store(data: Path, tmp_path: Path) -> None:
     (data / "shards" / "2" / FILE).unlink()
     with pytest.raises(StoreError) as raised:
         backup_node(data, tmp_path / "copy", ignored)
@@ -103,7 +104,7 @@ async def test_backup_names_a_shard_without_a_store(data: Path, tmp_path: Path) 
     assert not (tmp_path / "copy").exists()
 
 
-async def test_damage_of_one_shard_is_found_and_the_rest_saved(data: Path, tmp_path: Path) -> None:
+def test_damage_of_one_shard_is_found_and_the_rest_saved(data: Path, tmp_path: Path) -> None:
     damage(data / "shards" / "2" / FILE, b"2-0000000001" * 50)
     checks, damaged = check_node(data)
     assert ([len(each.found.damaged) for each in checks], damaged) == ([0, 1], [])
@@ -115,7 +116,7 @@ async def test_damage_of_one_shard_is_found_and_the_rest_saved(data: Path, tmp_p
     assert placed_in(saved) == placed_in(data)
 
 
-async def test_shard_whose_store_is_gone_is_damage_and_the_others_are_saved(data: Path, tmp_path: Path) -> None:
+def test_shard_whose_store_is_gone_is_damage_and_the_others_are_saved(data: Path, tmp_path: Path) -> None:
     (data / "shards" / "2" / FILE).unlink()
     checks, _ = check_node(data)
     (lost,) = checks[1].found.damaged
@@ -123,7 +124,7 @@ async def test_shard_whose_store_is_gone_is_damage_and_the_others_are_saved(data
     assert messages_of(data, tmp_path / "saved") == {"1": 3, "2": 0}
 
 
-async def test_vhost_in_a_shard_that_is_none_of_the_node_is_damage(data: Path) -> None:
+def test_vhost_in_a_shard_that_is_none_of_the_node_is_damage(data: Path) -> None:
     with sqlite3.connect(data / "cluster" / CATALOGUE) as catalogue:
         catalogue.execute("UPDATE vhosts SET shard = '9' WHERE name = 'b'")
     catalogue.close()
@@ -132,7 +133,7 @@ async def test_vhost_in_a_shard_that_is_none_of_the_node_is_damage(data: Path) -
     assert found.why.startswith("it is in shard '9', and there is none; restore ")
 
 
-async def test_node_that_runs_is_not_checked_and_not_repaired(data: Path, tmp_path: Path) -> None:
+def test_node_that_runs_is_not_checked_and_not_repaired(data: Path, tmp_path: Path) -> None:
     holder = DataDirectory(data / "cluster")
     holder.lock()
     for action in (lambda: check_node(data), lambda: repair_node(data, tmp_path / "saved")):
@@ -142,7 +143,7 @@ async def test_node_that_runs_is_not_checked_and_not_repaired(data: Path, tmp_pa
     assert not (tmp_path / "saved").exists()
 
 
-async def test_damaged_catalogue_stops_check_and_repair(data: Path, tmp_path: Path) -> None:
+def test_damaged_catalogue_stops_check_and_repair(data: Path, tmp_path: Path) -> None:
     path = data / "cluster" / CATALOGUE
     path.write_bytes(path.read_bytes()[:-4096])
     for action in (lambda: check_node(data), lambda: repair_node(data, tmp_path / "saved")):

@@ -36,12 +36,14 @@ class Node(ToldProgram):
         super().__init__("cluster_node", str(data), str(shards), json.dumps(patience))
         self.data = data
         self.port = 0
+        self.inside: dict[str, str] = {}
         self.refusal = ""
 
     def begin(self) -> Node:
         """Wait until the node listens."""
         row = self.await_row(port=None)
         self.port = row["port"]
+        self.inside = row["inside"]
         return self
 
     def do(self, **order: object) -> dict[str, Any]:

@@ -47,3 +47,16 @@ def test_line_that_is_no_record_is_refused_with_its_number_in_any_chunk(tmp_path
     FILES.path(tmp_path, 1).write_text('{"n":"a"}\n' * 5 + '{"n":"a"\n' + '{"n":"a"}\n')
     with pytest.raises(ValueError, match=r"some-00000001\.jsonl, line 6"):
         list(FILES.read_holding(["a"], FILES.list(tmp_path)))
+
+
+def test_directories_of_logs_are_found_in_data_directories_and_for_shards(tmp_path):
+    there = ["data/some-log", "data/shards/10/some-log", "data/shards/2/some-log", "given", "given/1", "given/2"]
+    for folder in [*there, "data/shards/3/some-log", "given/kept", "data/other"]:
+        (tmp_path / folder).mkdir(parents=True)
+        if folder != "data/shards/3/some-log":
+            FILES.path(tmp_path / folder, 1).write_text("{}\n")
+    in_data = ["data/some-log", "data/shards/2/some-log", "data/shards/10/some-log"]
+    assert FILES.folders(tmp_path / "data") == [tmp_path / each for each in in_data]
+    assert FILES.folders(tmp_path / "given") == [tmp_path / each for each in ("given", "given/1", "given/2")]
+    assert FILES.folders(tmp_path / "data" / "other") == [tmp_path / "data" / "other"]
+    assert FILES.folders(tmp_path / "none") == []

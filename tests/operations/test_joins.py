@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,21 +19,16 @@ from penstock.management.operation import (
     NODE,
     PAGES,
     VHOST,
+    Asked,
     Operation,
     may_answer,
+    name_of,
     who_answers,
 )
 from penstock.operations.table import CONTROL, KINDS, OPERATIONS
 from tests.support.halves import HOSTS, TAGS, Scene, answer_of, comparable, differences, joined_answer
 
-
-def name_of(row: Operation) -> str:
-    return row.name or row.routes[0].where
-
-
 OF_ALL = {name_of(row): row for row in OPERATIONS if ALL in may_answer(row)}
-NOT_JOINED = {"definitions.import": "its file goes to the brokers in parts, which none of these functions makes"}
-"""Operations that ask all brokers and have no join yet, each with the reason."""
 OWN = {
     "id": "numbers of jobs and of alarms begin in each process",
     "lease": "numbers of leases begin in each process",
@@ -48,7 +44,29 @@ NEW_NAMES = [name.replace(".2:", ".3:") for name in NAMES[:2]]
 """Those of connections over AMQP 1.0."""
 SAMPLES = {"rates": [60, 5], "lengths": [60, 5]}
 QUEUE_LIMIT = {"scope": "queue", "settings": {"hold-deadline": "7 s"}}
-SHOVELS = "GET /parameters /parameters/{component} /parameters/{component}/{vhost}"
+ALARM_CHECKS = "GET /healthchecks/node"
+DEFINED: dict[str, Any] = {
+    "users": [{"name": "new", "password_hash": "", "tags": "management"}],
+    "global_parameters": [{"name": "g3", "value": 3}],
+    "permissions": [{"user": "app", "vhost": host, "configure": "", "write": "^a", "read": ".*"} for host in HOSTS],
+    "vhosts": [{"name": host, "description": f"vhost {host}"} for host in HOSTS],
+    "settings": [{"scope": "queue", "pattern": "new*", "settings": {"capacity-messages": 5}},
+                 {"scope": "queue", "pattern": "other/q1", "settings": {"capacity-messages": 6}}],
+    "policies": [{"vhost": host, "name": "extra", "pattern": "^new", "definition": {"max-length": 7}}
+                 for host in HOSTS],
+    "queues": [{"vhost": host, "name": f"new{number}", "durable": True} for number, host in enumerate(HOSTS)]
+              + [{"vhost": host, "name": "q0", "durable": True, "arguments": {"x-queue-type": "quorum"}}
+                 for host in HOSTS],
+    "bindings": [{"vhost": "other", "source": "amq.topic", "destination": "new1", "destination_type": "queue"}],
+}  # fmt: skip
+"""A file with entries of each kind, and for each virtual host."""
+
+
+def imported(**more: object) -> Row:
+    """Return a request for the import of that file."""
+    return {"definitions": json.dumps(DEFINED, indent=1), "everywhere": True, **more}
+
+
 CASES: dict[str, list[Row]] = {
     "why": [{}, {"user": "guest"}, {"user": "app"}, {"user": "none"}, *({"connection": name} for name in NAMES),
             *({"channel": f"{name} (1)"} for name in NAMES), {"user": "app", "connection": NAMES[0]}],
@@ -85,7 +103,7 @@ CASES: dict[str, list[Row]] = {
     "DELETE /connections/username/{user}": [{"user": "app"}, {"user": "guest"}],
     "GET /connections/username/{user}": [{"user": user} for user in TAGS],
     "GET /connections/{name}/channels": [{"name": name} for name in NAMES],
-    SHOVELS: [{}, {"component": "shovel"}, {"component": "none"}],
+    "GET /parameters": [{}, {"component": "shovel"}, {"component": "none"}],
     "definitions.export": [{"everywhere": True}, *({"whole": True, "everywhere": True, "for_rabbitmq": each}
                                                   for each in (False, True))],
     "GET /overview": [{}, SAMPLES],
@@ -93,7 +111,14 @@ CASES: dict[str, list[Row]] = {
     "GET /penstock/find": [{"q": "o"}, {"q": "app"}, {"q": ""}],
     "POST /penstock/hours": [{"queues": [["/", "orders"], ["other", "orders"], ["none", "orders"], ["/", "none"]]},
                              {"queues": []}, {"queues": [["/"]]}, {"queues": "orders"}],
+    "definitions.import": [imported(), imported(dry_run=True), imported(skip=["queues"], skip_refused=True),
+                           imported(definitions="{"), imported(definitions='{"queues": [{"vhost": "/"}]}')],
     "alarm.list": [{}],
+    "health": [{}],
+    ALARM_CHECKS: [{}],
+    "GET /healthchecks/node/{node}": [{"node": "seed"}, {"node": "other"}],
+    "GET /health/checks/virtual-hosts": [{}],
+    "GET /health/checks/below-node-connection-limit": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
     "GET /penstock/jobs": [{}, {"state": "waiting"}, {"within": "0"}, {"within": "x"}],
     "job.show": [{"id": 1}, {"id": 99}],
@@ -102,7 +127,7 @@ CASES: dict[str, list[Row]] = {
 """Requests of each operation. Lists without fields are asked in all orders and pages."""
 CHANGES = {name for name, row in OF_ALL.items() if row.how != LOOKS}
 WITHOUT_FIELDS = {name for name, row in OF_ALL.items() if row.gives == PAGES and name not in CASES}
-NUMBERED = "GET /penstock/leases /penstock/leases/{vhost}"
+NUMBERED = "GET /penstock/leases"
 """List whose names are numbers of each process."""
 
 
@@ -197,15 +222,15 @@ def test_path_without_a_virtual_host_never_asks_one_broker_for_it() -> None:
 
 
 def test_operation_that_asks_all_has_a_join_and_a_case() -> None:
-    assert {name for name, row in OF_ALL.items() if row.join is None} == NOT_JOINED.keys()
-    assert OF_ALL.keys() - {"list"} - NOT_JOINED.keys() == CASES.keys() | WITHOUT_FIELDS
+    assert [name for name, row in OF_ALL.items() if row.join is None] == []
+    assert OF_ALL.keys() - {"list"} == CASES.keys() | WITHOUT_FIELDS
     assert [name for name in WITHOUT_FIELDS if "{" in name.split()[1]] == [], (
         "lists with a part of the path need a case"
     )
 
 
 def test_operation_that_never_asks_all_has_no_join() -> None:
-    assert {name_of(row) for row in OPERATIONS if row.join is not None} == OF_ALL.keys() - NOT_JOINED.keys()
+    assert {name_of(row) for row in OPERATIONS if row.join is not None} == OF_ALL.keys()
 
 
 # Two halves and one whole
@@ -219,7 +244,7 @@ def test_halves_answer_as_the_whole(halves: Halves, name: str, user: str) -> Non
         halves.check(OF_ALL[name], whole, user)
 
 
-@pytest.mark.parametrize("name", sorted(CHANGES - NOT_JOINED.keys()))
+@pytest.mark.parametrize("name", sorted(CHANGES))
 def test_change_of_halves_is_that_of_the_whole(name: str) -> None:
     for fields in CASES[name]:
         changed = Halves()
@@ -355,3 +380,37 @@ def test_groups_of_halves_are_those_of_the_whole(halves: Halves) -> None:
         whole = halves.check(CONTROL["list"], fields)
         assert sum(whole["penstock"]["groups"].values()) > 0
         halves.check(CONTROL["list"], {**fields, "page": 2, "columns": ["name"]})
+
+
+# Health checks
+
+
+def test_check_of_several_fails_with_the_reason_of_the_one_that_fails() -> None:
+    row = OF_ALL[ALARM_CHECKS]
+    assert row.join is not None
+    memory, disk = ({"node": "n", "resource": resource} for resource in ("memory", "disk"))
+    failed = {"status": "failed", "reason": "There are alarms in effect", "alarms": [memory]}
+    asked = Asked({}, 3, {})
+    assert row.join.join(asked, [{"status": "ok"}, failed, {**failed, "alarms": [memory, disk]}]) == {
+        **failed,
+        "alarms": [memory, disk],
+    }
+    assert row.join.join(asked, [{"status": "ok"}, None, {"status": "ok"}]) == {"status": "ok"}
+
+
+def test_check_of_connections_fails_at_the_sum() -> None:
+    row = OF_ALL["GET /health/checks/below-node-connection-limit"]
+    assert row.join is not None
+    part = {"status": "ok", "current": 5, "limit": 10}
+    joined = row.join.join(Asked({}, 2, {}), [part, part])
+    assert joined == {"status": "failed", "reason": "connection limit reached", "current": 10, "limit": 10}
+    assert row.join.join(Asked({}, 1, {}), [part]) == part
+
+
+def test_all_checks_of_several_have_each_reason_once() -> None:
+    join = CONTROL["health"].join
+    assert join is not None
+    well: Row = {"status": "ok", "node": "n", "checks": [{"check": "disk", "status": "ok", "reason": None}]}
+    ill: Row = {**well, "status": "failed", "checks": [{"check": "disk", "status": "failed", "reason": "full"}]}
+    joined = join.join(Asked({}, 3, {}), [well, ill, ill])
+    assert joined == {**ill, "reason": "disk failed"}

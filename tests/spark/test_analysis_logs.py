@@ -26,6 +26,14 @@ def test_logs_are_found_in_directories_data_directories_and_as_files(tmp_path: P
     assert find([log / "flow-00000002.jsonl"]).octets == 8
 
 
+def test_logs_of_all_shards_are_found_in_the_data_directory_of_a_node(tmp_path: Path) -> None:
+    logs = [tmp_path / "flow-log", tmp_path / "shards" / "2" / "flow-log"]
+    for log in logs:
+        log.mkdir(parents=True)
+        (log / "flow-00000001.jsonl").write_text('{"v":1}\n')
+    assert find([tmp_path]).lines == [str(log / "flow-00000001.jsonl") for log in logs]
+
+
 @pytest.mark.parametrize(
     ("lines", "says"),
     [

@@ -2,7 +2,9 @@
 
 `sys.executable -m penstock serve` with the environment of the tests, so that PYTHONPATH decides between the sources
 and what is installed, for the broker as for the tests. Most begin as a copy of a process that has imported Penstock
-(forked_penstock.py). Nothing here waits for a time to pass: `eventually` waits for a state.
+(forked_penstock.py). PENSTOCK_THROUGH=2 starts `serve --shards 2` instead, so that tests of a broker become tests of
+a node with shards: their clients go through its parent. Nothing here waits for a time to pass: `eventually` waits for
+a state.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
+
+import pytest
 
 import penstock
 from penstock.sync import connect
@@ -185,11 +189,27 @@ class BrokerProcess:
         return self.process.wait(GRACE)
 
 
+def shards_of_tests() -> str:
+    """Return the number of shards of each broker, by PENSTOCK_THROUGH; empty for brokers of one process."""
+    return os.environ.get("PENSTOCK_THROUGH", "")
+
+
 def _keeping(folder: Path, options: tuple[str, ...]) -> list[str]:
-    """Say where a broker keeps what is durable: nowhere, unless the test says or PENSTOCK_KEEP=1 asks for a store."""
+    """Return the options for a store: none, unless the test has one, PENSTOCK_KEEP=1 asks for it, or shards need it."""
     if "--data" in options or "--store" in options:
         return []
-    return ["--data", str(folder / some_name("data"))] if os.environ.get("PENSTOCK_KEEP") == "1" else ["--memory"]
+    keeps = os.environ.get("PENSTOCK_KEEP") == "1" or "--shards" in options or shards_of_tests()
+    return ["--data", str(folder / some_name("data"))] if keeps else ["--memory"]
+
+
+def _through(options: tuple[str, ...]) -> list[str]:
+    """Return the option for the shards that PENSTOCK_THROUGH asks for; skip the test where there can be none."""
+    if not shards_of_tests() or "--shards" in options:
+        return []
+    for option in ("--store", "--standby"):
+        if option in options:
+            pytest.skip(f"a node with shards has no {option}")
+    return ["--shards", shards_of_tests()]
 
 
 def started(
@@ -230,7 +250,7 @@ def serving(
     """
     listeners = [word for address in listen for word in ("--listen", address)]
     log = folder / f"{some_name('broker')}.log"
-    words = ["serve", *listeners, *_keeping(folder, options), *options]
+    words = ["serve", *listeners, *_keeping(folder, options), *_through(options), *options]
     with log.open("w") as errors:
         process = started(words, errors, environment)
     try:

@@ -87,7 +87,8 @@ async def run(zygote: Zygote, settings: Settings, data: Path, shards: int, patie
         return
     http = HttpListener(node.office.event_loop, settings, True)
     await http.start(f"unix:{data / OFFICE}", 0)
-    say({"port": node.front.addresses[0][1], "zygote": zygote.pid, "parent": os.getpid()})
+    inside = {"name": node.inside.name, "secret": node.inside.secret}
+    say({"port": node.front.addresses[0][1], "zygote": zygote.pid, "parent": os.getpid(), "inside": inside})
     orders: asyncio.Queue[Row] = asyncio.Queue()
 
     def read() -> None:

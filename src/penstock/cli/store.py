@@ -179,8 +179,8 @@ def _repair_node(data: Path, target: Path, as_json: bool) -> None:
         _report_repair(done)
         answers.append({"shard": folder.name, **_repaired(done)})
         lines.append(f"shard {folder.name}: {_summed_repair(done)}")
-    text = "\n".join([f"saved in {target}: {counted(len(lines), 'shard')} and the catalogue", *lines])
-    print_result(as_json, {"saved": str(target), "shards": answers}, text)
+    title = f"saved in {target}: {counted(len(lines), 'shard')} and the catalogue"
+    print_result(as_json, {"saved": str(target), "shards": answers}, title, *lines)
 
 
 def _directory(data: Path | None) -> Path:

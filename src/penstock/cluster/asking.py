@@ -13,7 +13,6 @@ import asyncio
 import json
 import socket
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Final
 
 import h11
@@ -35,7 +34,7 @@ READ_OCTETS: Final = 64 * 1024
 """Most bytes of one read."""
 LINE_MOST: Final = 16 * 1024 * 1024
 """Longest line of an answer: 50 rows."""
-ANSWER_MOST: Final = 64 * 1024 * 1024
+ANSWER_MOST: Final = 32 * 1024 * 1024
 """Most bytes of one answer."""
 
 
@@ -87,7 +86,7 @@ class Peer:
 
     async def ask(self, ask: Ask, asker: Asker, budget: Budget | None = None, silence_s: float = SILENCE_S) -> Answer:
         """Return the answer to a request. Raises Unanswered; BrokerError as the other process has raised it."""
-        body = json.dumps(ask.fields).encode()
+        body = ask.body or json.dumps(ask.fields).encode()
         headers = [
             ("host", "localhost"), ("content-type", "application/json"), ("content-length", str(len(body))),
             (KEY_HEADER, self._key), (ASKER_HEADER, asker.text()),
@@ -258,7 +257,3 @@ def error_of(row: Row) -> BrokerError:
     if isinstance(kind, type) and issubclass(kind, BrokerError):
         return kind(str(row.get("text")))
     return InternalError(str(row.get("text")))
-
-
-Find = Callable[[], Peer | None]
-"""Function that returns a process; None if there is none at the moment."""

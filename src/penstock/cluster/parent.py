@@ -25,6 +25,8 @@ from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
 from penstock.cluster.front import Front
+from penstock.cluster.node_http import NodeHttp
+from penstock.cluster.node_inside import NodeInside
 from penstock.cluster.node_view import NodeView
 from penstock.cluster.open_clients import OpenClients
 from penstock.cluster.packet_channel import Packet, Row
@@ -45,6 +47,7 @@ from penstock.cluster.shard_orders import (
 from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
 from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
+from penstock.cluster.ways import Ways
 from penstock.cluster.zygote import Zygote
 from penstock.core.settings.changes import replace_file_steps
 from penstock.errors import NotAllowed, PenstockError, StartError, StoreError
@@ -56,7 +59,6 @@ from penstock.server.applied_settings import AppliedSettings, warn_of_open_file
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.node import node_name
-from penstock.server.process_facts import ServerFacts
 from penstock.server.settings_reload import SettingsReload
 from penstock.server.shard import AUDIT_LOG, Allowance, Shard
 from penstock.settings.config import Settings
@@ -162,7 +164,6 @@ class Parent(ShardListener):
         own = replace(
             settings,
             vhosts=[],
-            definitions=None,
             traces_endpoint=None,
             flow_log=NO_LOG,
             audit_log=_audit_log(settings, data),
@@ -178,7 +179,20 @@ class Parent(ShardListener):
         self.applied = AppliedSettings(own, self.office, settings)
         self.reload = SettingsReload(settings.file, self._reload)
         self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give)
+        self.inside = NodeInside(self.office, settings, self._doors, self.vhosts, self)
+        """Requests of shards to the node, and of the node to its shards."""
+        ways = Ways(self.vhosts, self._doors, self.inside.place_of)
+        self.http = NodeHttp(settings, self.office, self._desk, ways, self.inside.answers, self.front.listeners)
+        """HTTP API, console, metrics and probes of the node."""
         warn_of_open_file(settings)
+
+    def catalogue(self) -> int:
+        """See `Versions`."""
+        return self._version()
+
+    def desk(self) -> int:
+        """See `Versions`."""
+        return -1 if self._pull is None else self._pull.version
 
     async def start(self) -> None:
         """Open the catalogue, start the shards, and listen. Raises StartError, StoreError, after releasing all."""
@@ -193,14 +207,18 @@ class Parent(ShardListener):
             self._reader = CatalogueReader(self.data / FOLDER)
             self.vhosts.update(self._reader.vhosts())
             self.applied.begin()
-            self.office.driver.process = ServerFacts(self.office.event_loop, self.front.listeners)
             self.front.read_certificates(self.office, partial(self._tell_all, {CERTIFICATES: True}))
             self._pull = AccessPull(self._desk, self._answer_desk)
             self._pull.ask()
             await self._pull.whole.wait()
             self._logins.start(self._desk.event_loop)
+            self.inside.start()
+            await self.http.open_metrics()
             self._start_shards([row.name for row in self._reader.shards()])
+            await self.office.import_definitions()
+            self.office.admit()
             await self.front.listen()
+            await self.http.start(self.front.tls)
         except BaseException:
             await self.stop()
             raise
@@ -217,6 +235,8 @@ class Parent(ShardListener):
         """Stop to listen, stop the shards in order, and close the catalogue."""
         self.front.stop_accepting()
         self.reload.cancel()
+        await self.http.stop()
+        await self.inside.stop()
         await self.supervision.stop()
         self._feed.close()
         for door in self._doors.values():
@@ -332,8 +352,8 @@ class Parent(ShardListener):
         share = self._shares.share()
         place = list(self._doors).index(name)
         order = ShardOrder(
-            name, str(data), self._name, tuple(share), str(data / "http.sock"), copies=True,
-            key=self._doors[name].key.hex(), first_number=(place + 1) * NUMBERS, renewed=self._feed.was_renewed,
+            name, str(data), self._name, tuple(share), self.inside.name_of(name), True, self._doors[name].key.hex(),
+            place + 1, self.inside.secret, self.inside.name, (place + 1) * NUMBERS, self._feed.was_renewed,
         )  # fmt: skip
         return order.row()
 
@@ -346,6 +366,7 @@ class Parent(ShardListener):
     def changed(self, watch: ShardWatch) -> None:
         door = self._doors[watch.name]
         door.watch = watch
+        self.inside.changed(watch.name)
         if not watch.has_process:
             door.close()
             self.clients.shard_ended(watch.name)
@@ -361,6 +382,7 @@ class Parent(ShardListener):
         if HAS in message and message[HAS] != door.version:
             door.version = int(message[HAS])
             door.change()
+            self.inside.answers.met()
         if ENDED in message:
             self.clients.ended(name, message[ENDED])
         if RELOADED in message and message[RELOADED] == door.awaited_reload:
@@ -381,6 +403,8 @@ class Parent(ShardListener):
         assert pull is not None
         if PULL in request:
             self._answer(request, "", lambda page: self._loop.call_soon(pull.apply, page))
+        if HAS in request:
+            self.inside.answers.met()
 
     def _answer(self, request: Row, shard: str, send: Callable[[Row], object]) -> None:
         """Answer a request for a page. A catalogue that cannot be read is asked again after the next question."""

@@ -42,11 +42,20 @@ class ShardOrder:
     share: tuple[int, ...]
     """Share of the machine: the fields of `Allowance`."""
     http: str
-    """Path of the Unix socket at which the shard serves HTTP for its node."""
+    """Name of the socket inside the node at which the shard answers (server/inside.py).
+
+    Without a secret it is the path of a Unix socket, at which users log in with passwords.
+    """
     copies: bool = False
     """True if the node owns users, permissions and limits, so that the shard serves once it has a copy."""
     key: str = ""
     """Key of the channel by which clients come, in hexadecimal digits; empty without a channel."""
+    number: int = 0
+    """Number of the shard among those of its node, from 1: numbers of its jobs differ from those of others."""
+    secret: str = ""
+    """Key of requests inside the node; empty for a shard that is not asked, and asks nobody."""
+    parent: str = ""
+    """Name of the socket at which the node answers its shards."""
     first_number: int = 0
     """Number before those of connections that begin in the shard, such as those of bridges."""
     renewed: bool = False

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.cluster.access_pull import AccessPull
+from penstock.cluster.asking import Peer
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
 from penstock.cluster.passing import Taker, TakeStranger
+from penstock.cluster.passing_up import PassingUp
 from penstock.cluster.settings_feed import read_settings
 from penstock.cluster.shard_orders import (
     CERTIFICATES,
@@ -44,12 +46,15 @@ from penstock.protocols import standard_protocols
 from penstock.server.applied_settings import AppliedSettings
 from penstock.server.collector import FREEZER, collect_little
 from penstock.server.freed_memory import keep_freed_memory
+from penstock.server.http.asks import Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
+from penstock.server.inside import listening_at
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr, set_level, without_log
 from penstock.server.process_facts import ServerFacts
 from penstock.server.shard import Allowance, Shard
+from penstock.server.shard_bridges import ShardBridges
 from penstock.server.start_report import log_start
 from penstock.server.tls.contexts import ServedCertificates
 from penstock.server.tls.layer import TlsLayer
@@ -151,7 +156,9 @@ class ShardProcess:
         shard.driver.first_number = order.first_number
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
+        up: PassingUp | None = None
         taker: Taker | None = None
+        bridges = ShardBridges(shard)
         shard.lock()
         try:
             shard.begin()
@@ -169,9 +176,11 @@ class ShardProcess:
                 self._pull = AccessPull(shard, self._send)
                 self._pull.ask()
                 await self._await_copy(self._pull)
-            http = HttpListener(shard.event_loop, settings, True)
-            await http.start(f"unix:{order.http}", 0)
+            http = await _listen(shard, settings, order)
+            if order.secret:
+                up = _pass_up(shard, order)
             shard.admit()
+            bridges.serve()
             if order.key:
                 taker = self._take_clients(shard)
             self._served.set()
@@ -180,8 +189,11 @@ class ShardProcess:
                 FREEZER.start(shard.driver.broker.work.done)
             await self._serve_until_stopped(shard)
         finally:
+            await bridges.stop()
             if taker is not None:
                 taker.close()
+            if up is not None:
+                await up.stop()
             if http is not None:
                 await http.stop()
             for task in self._tasks:
@@ -316,12 +328,31 @@ class ShardProcess:
             self._stopping.set()
 
 
+async def _listen(shard: Shard, settings: Settings, order: ShardOrder) -> HttpListener:
+    """Serve HTTP for the node. Raises StartError."""
+    if not order.secret:
+        http = HttpListener(shard.event_loop, settings, True)
+        await http.start(f"unix:{order.http}", 0)
+        return http
+    http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
+    http.start_inside(listening_at(order.http))
+    return http
+
+
+def _pass_up(shard: Shard, order: ShardOrder) -> PassingUp:
+    """Pass requests up to the node that are not about this shard."""
+    up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
+    shard.driver.control.elsewhere = up
+    shard.driver.jobs.number_as(order.number)
+    return up
+
+
 def settings_of(settings: Settings, order: ShardOrder) -> Settings:
     """Return the settings of a shard: its own directories, no address, and no virtual host but those of its node."""
     return replace(
         settings, data=order.data, store=None, listen=[], listen_tls=[], http=NO_HTTP, http_tls=None,
-        metrics_listen=None, definitions=None, login_threads=LOGIN_THREADS,
-        vhosts=[] if order.copies else settings.vhosts,
+        metrics_listen=None, login_threads=LOGIN_THREADS, vhosts=[] if order.copies else settings.vhosts,
+        definitions=None if order.copies else settings.definitions,
         flow_log=_within(settings.flow_log, order.name), audit_log=_within(settings.audit_log, order.name),
     )  # fmt: skip
 

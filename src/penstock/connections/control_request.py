@@ -65,6 +65,19 @@ def octets_max(operation: str) -> int:
     return IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AnswerReceiver:
+    """Receiver of an answer that comes later, in the place of a reply queue."""
+
+    def answered(self, answer: object) -> None:
+        """Take the answer."""
+        raise NotImplementedError
+
+    def failed(self, error: BrokerError) -> None:
+        """Take the error."""
+        raise NotImplementedError
+
+
 class ControlRequest:
     """Control request with the fields of the JSON object in its body.
 
@@ -85,12 +98,14 @@ class ControlRequest:
         """Rules of the requester in the virtual host."""
         self.connection = connection
         """Connection of the requester; None for HTTP."""
-        self.is_remote: bool = False
-        """True if the requester's connection is in another process of the node."""
+        self.remote: str = ""
+        """Name of the requester's connection in another process of the node; empty for one here, and for HTTP."""
         self.peer: str = ""
         """Address of a requester without a connection: host and port; empty if unknown."""
         self.reply_to = reply_to
         self.correlation_id = correlation_id
+        self.receiver: AnswerReceiver | None = None
+        """Receiver of a later answer, for a requester in another process; None for one with a reply queue."""
         self.fields = _parse(body)
         self.before: object = None
         """State before the operation, for the audit log; None without an audit record."""
@@ -111,7 +126,7 @@ class ControlRequest:
 
     def is_over_http(self) -> bool:
         """Return whether the requester has no connection, in this process or another one."""
-        return self.connection is None and not self.is_remote
+        return self.connection is None and not self.remote
 
     def begin_wait(self) -> None:
         """Pause reading from the requester's connection until the read from disk is done."""
@@ -131,7 +146,7 @@ class ControlRequest:
         """Return a request with these fields, which are a nested object of this request."""
         request = ControlRequest(self._vhost, self.connection, self.reply_to, self.correlation_id, b"{}", self.access)
         request.fields = fields
-        request.is_remote = self.is_remote
+        request.remote = self.remote
         return request
 
     def subject(self) -> str:
@@ -143,6 +158,8 @@ class ControlRequest:
         """Return the requester's name, for texts."""
         if self.connection is not None:
             return self.connection.name()
+        if self.remote:
+            return self.remote
         return f"{self.access.user} over HTTP" if self.access.user else "a request"
 
     def text(self, name: str, otherwise: str | None = None) -> str:

@@ -107,6 +107,7 @@ class BrokerDriver(ServedDriver):
         self.first_number: int = 0
         """Number before that of the first connection which no other process has numbered."""
         self.silent = []
+        self.parts = None
         self.recorder = None
         self.tracer = None
         self.cluster = None

@@ -9,7 +9,7 @@ spark.read.schema(penstock.logs.flowlog.SCHEMA).json("data/flow-log")
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from math import floor
@@ -135,6 +135,11 @@ def files(directory: str | Path) -> list[Path]:
     read.
     """
     return FILES.list(directory)
+
+
+def folders(path: Path) -> Sequence[Path]:
+    """Return the directories of flow logs at a path: a log, a data directory, or those of a node's shards."""
+    return FILES.folders(path)
 
 
 def read(directory: str | Path, *more: str | Path) -> Iterator[dict[str, Any]]:

@@ -62,6 +62,17 @@ class RecordFiles:
                 paths[number] = path
         return [paths[number] for number in sorted(paths)]
 
+    def folders(self, path: Path) -> Sequence[Path]:
+        """Return the directories with files of this log at a path. Raises OSError if a directory cannot be read.
+
+        The path is such a directory, a data directory, or has the directories of a node's shards: for each shard one
+        with its name, or one in its data directory.
+        """
+        name = self.log.replace(" ", "-")
+        named = [each for each in path.glob("*") if each.name.isdecimal()]
+        shards = sorted([*named, *path.glob(f"shards/*/{name}")], key=lambda each: (len(str(each)), each))
+        return [each for each in (path, path / name, *shards) if each.is_dir() and self.list(each)]
+
     def read(self, directory: str | Path, *more: str | Path) -> Iterator[dict[str, Any]]:
         """Read all records, oldest first; those of several directories one directory after the other.
 

@@ -53,6 +53,7 @@ from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, NotFoun
 from penstock.flow.level import OVERHEAD
 from penstock.flow.work import Steps
 from penstock.logs.ids import REPLY_DROPPED
+from penstock.management.elsewhere import Elsewhere
 from penstock.management.jobs import Job
 from penstock.management.json_reader import OCTETS_A_UNIT, JsonError, JsonReader, text_steps
 from penstock.management.node import Node
@@ -107,6 +108,8 @@ class ControlApi(Replies):
         """Kinds of lists by name."""
         self.lists: PagedLists = PagedLists(broker.work, broker.pools)
         """Lists of which onlookers have seen the first pages."""
+        self.elsewhere: Elsewhere | None = None
+        """Other brokers of the node, in one of its shards; None in a broker that is alone."""
         self.defined: dict[str, DefinedNoun] = {}
         """Definitions of added nouns, by their names."""
 
@@ -147,6 +150,11 @@ class ControlApi(Replies):
                 _check_values(operation, body)
                 request.read(body)
                 check_fields(operation, row.known_fields, request.fields)
+            if self.elsewhere is not None:
+                steps = self.elsewhere.asks(row, request)
+                if steps is not None:
+                    WaitingAnswer(self, row, request, steps).go_on()
+                    return
             self._carry_out(row, request, connection)
         except BrokerError as error:
             audit_refusal(connection, operation, error)
@@ -249,6 +257,9 @@ class ControlApi(Replies):
     @override
     def answer(self, request: ControlRequest, answer: Answer) -> None:
         """Reply with an object; the encoding is counted as work."""
+        if request.receiver is not None:
+            request.receiver.answered(answer)
+            return
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self.reply(request, "application/json", body)
@@ -282,6 +293,9 @@ class ControlApi(Replies):
     @override
     def fail(self, request: ControlRequest, error: BrokerError) -> None:
         """Reply with an error."""
+        if request.receiver is not None:
+            request.receiver.failed(error)
+            return
         code = int(error.code)
         body = {"code": code, "name": error.reply.lower().replace("_", "-"), "text": str(error)}
         self.reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from penstock.connections.control_request import ControlRequest
     from penstock.connections.services import Services
     from penstock.management.control_api import ControlApi
+    from penstock.management.elsewhere import ImportParts
     from penstock.management.flow_log_records import Recorder
+
+
+TLS_RELOAD: Final = "tls.reload"
+"""Name of the operation that reads certificates again; it answers by itself, later."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -101,6 +106,8 @@ class Node(DescribedNode):
     """Publishes without a channel."""
     connected: int
     """Number of all connections since the start."""
+    parts: ImportParts | None
+    """Shards that import their parts of definitions, in the node's own broker; None in all others."""
     recorder: Recorder | None
     """Recorder of the flow log; None without one."""
     tracer: HoldTracer | None

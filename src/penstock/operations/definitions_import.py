@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from penstock.access.rules import ConnectionAccess
 from penstock.connections.control_request import IMPORT, ControlRequest
 from penstock.connections.log_line import LogLine
 from penstock.core.settings.changes import copied_steps
@@ -20,9 +21,10 @@ from penstock.errors import BrokerError, Cancelled, NotFound, PreconditionFailed
 from penstock.flow.progress import WorkProgress, alone
 from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED
+from penstock.management.elsewhere import PartsWork
 from penstock.management.jobs import DEFINITIONS, Subject
 from penstock.management.node import Node
-from penstock.management.operation import BY_EVERYWHERE, Operation, Route
+from penstock.management.operation import BY_EVERYWHERE, JOINED, Operation, Route
 from penstock.operations import limits, parameters, permissions, policies, settings, topology, users, vhosts
 from penstock.operations.definitions_kinds import CHANGED as CHANGED_ENTRY
 from penstock.operations.definitions_kinds import (
@@ -37,6 +39,7 @@ from penstock.operations.definitions_kinds import (
     Made,
     Planned,
     Undo,
+    check_vhost,
     defined_sections,
 )
 from penstock.operations.definitions_parser import (
@@ -47,6 +50,16 @@ from penstock.operations.definitions_parser import (
     ParsedDefinitions,
     place_of,
     refusal,
+)
+from penstock.operations.definitions_parts import (
+    IMPORT_JOIN,
+    OFFICE,
+    SHARD,
+    WHOLE,
+    failure_of,
+    is_imported,
+    joined_result,
+    needs_vhost,
 )
 from penstock.operations.topology import WrongArguments
 from penstock.texts import joined
@@ -60,6 +73,8 @@ NOTES_TOLD: Final = 100
 """Most warnings about ineffective settings in an answer."""
 SHAPE_WORK: Final = 10
 """Units of work to write down an outcome."""
+PART_WORK: Final = 2
+"""Units of work to find out whose part an entry is."""
 LOOK_WORK: Final = 5
 """Units of work to look at what an entry names."""
 LOST: Final[dict[str, str]] = {
@@ -114,6 +129,21 @@ class ImportOptions(NamedTuple):
 
 
 EVERYTHING: Final[ImportOptions] = ImportOptions()
+NEW_VHOSTS: Final = "new_vhosts"
+"""Field of a dry run that goes to a shard: virtual hosts of the file that no shard has yet."""
+
+
+class Part(NamedTuple):
+    """Part of a file that an import is about, and its user."""
+
+    name: str = WHOLE
+    """As in definitions_parts.py."""
+    new_vhosts: Sequence[str] = ()
+    access: ConnectionAccess | None = None
+    """Access of the user; None at the start."""
+    peer: str = ""
+    asker: str = ""
+    """Address and name of the user."""
 
 
 def import_steps(
@@ -123,6 +153,7 @@ def import_steps(
     options: ImportOptions = EVERYTHING,
     dry_run: bool = False,
     progress: WorkProgress | None = None,
+    part: Part | None = None,
 ) -> Steps[Row]:
     """Import a file in steps; `vhost` is the default virtual host of entries, None if each must name one.
 
@@ -130,7 +161,7 @@ def import_steps(
     change nothing. Raises PreconditionFailed (406) with line and key, after undoing everything; also ResourceError
     (506) for a limit of the broker, for which entries are not skipped; Cancelled (406) after undoing everything.
     """
-    work = Import(node, data, vhost, options, dry_run, WorkProgress() if progress is None else progress)
+    work = Import(node, data, vhost, options, dry_run, WorkProgress() if progress is None else progress, part)
     if dry_run:
         return (yield from work.compare())
     try:
@@ -138,6 +169,7 @@ def import_steps(
     except BrokerError as error:
         yield from work.take_back()
         raise work.failure(error) from None
+    yield from work.complete()
     return work.result()
 
 
@@ -159,7 +191,9 @@ def answer_import(node: Node, request: ControlRequest) -> Steps[Row]:
         raise PreconditionFailed("'of' chooses the entries that 'move' imports: give both")
     options = ImportOptions(skip, request.flag("skip_refused"), request.flag("streams_as_queues"), moves, of)
     dry_run = request.flag("dry_run")
-    return (yield from import_steps(node, data, vhost, options, dry_run, request.progress))
+    part = Part(request.text(JOINED, WHOLE), request.names(NEW_VHOSTS, 0) if NEW_VHOSTS in request.fields else ())
+    part = part._replace(access=request.access, peer=request.peer, asker=request.asker())
+    return (yield from import_steps(node, data, vhost, options, dry_run, request.progress, part))
 
 
 def subject_of(node: Node, request: ControlRequest) -> tuple[Subject, ...]:
@@ -172,8 +206,33 @@ class Import:
     """One import, with its undo actions."""
 
     def __init__(
-        self, node: Node, data: bytes, vhost: str | None, options: ImportOptions, dry_run: bool, progress: WorkProgress
+        self,
+        node: Node,
+        data: bytes,
+        vhost: str | None,
+        options: ImportOptions,
+        dry_run: bool,
+        progress: WorkProgress,
+        part: Part | None = None,
     ) -> None:
+        """`part` is that of a shard; a node's own broker imports what belongs to the node, and then asks its shards."""
+        self._part = Part() if part is None else part
+        if self._part.name == WHOLE and node.parts is not None:
+            self._part = self._part._replace(name=OFFICE)
+        self._given: Row = {
+            "definitions": data,
+            "everywhere": vhost is None,
+            "dry_run": dry_run,
+            "skip": [*options.skip],
+            "skip_refused": options.skip_refused,
+            "streams_as_queues": options.streams_as_queues,
+            "move": options.moves,
+            "of": options.of,
+            JOINED: SHARD,
+        }
+        self._vhost = vhost
+        self._shards: PartsWork | None = None
+        """Imports of the shards; None before they begin, and without shards."""
         self.node = node
         self.progress = progress
         self._kinds = [
@@ -188,6 +247,8 @@ class Import:
         self.defined = ParsedDefinitions(data, vhost, sections, options.skip, lenient, options.moves, options.of)
         self.made = Made()
         self._skip_refused = options.skip_refused
+        self._others: list[Entry] = []
+        """Entries that are not of the part."""
         self._left: list[str] = []
         self._skipped: list[Row] = []
         self._missing: set[str] = set()
@@ -200,18 +261,35 @@ class Import:
         yield from self._parse()
         yield from self._invalid_steps()
         for kind in self._kinds:
-            for entry in self.defined.entries[kind.name]:
-                try:
-                    self._check_wanted(kind, entry)
-                    kind.make(entry, self.made)
-                except BrokerError as error:
-                    self._refuse(kind, entry, error)
-                self._count_entry()
-                yield
-                self.progress.check()
-            yield from self._finish(kind, None)
+            if kind.row is not limits.DEFINITIONS or self._part.name != OFFICE:
+                yield from self._make(kind)
+        yield from self._check_others(None)
         yield from self._note_dangling()
+
+    def complete(self) -> Steps[None]:
+        """End an import that nobody undoes any more: shards import their parts, and then limits follow.
+
+        Raises PreconditionFailed (406).
+        """
+        if self._part.name == OFFICE:
+            yield from self._in_shards([])
+            for kind in self._kinds:
+                if kind.row is limits.DEFINITIONS:
+                    yield from self._make(kind)
         self._log_result()
+
+    def _make(self, kind: DefinitionKind) -> Steps[None]:
+        """Make all entries of a kind."""
+        for entry in self.defined.entries[kind.name]:
+            try:
+                self._check_wanted(kind, entry)
+                kind.make(entry, self.made)
+            except BrokerError as error:
+                self._refuse(kind, entry, error)
+            self._count_entry()
+            yield
+            self.progress.check()
+        yield from self._finish(kind, None)
 
     def _count_entry(self) -> None:
         self.node.broker.work.done += ENTRY_WORK
@@ -292,6 +370,7 @@ class Import:
         yield from self._parse()
         table = yield from copied_steps(self.node.broker)
         planned = Planned(table)
+        yield from self._plan_others(planned)
         differences = yield from self._invalid_steps()
         unchanged: dict[str, int] = {}
         for kind in self._kinds:
@@ -310,11 +389,14 @@ class Import:
                     yield
                     outcome = self._outcomes.get(difference.subject, difference)
                     differences.append(self._entry_shape(kind, entry, outcome))
+        differences += yield from self._check_others(planned)
         yield from self._note_dangling()
+        if self._part.name == OFFICE:
+            yield from self._in_shards(sorted(planned.vhosts))
         counts = dict.fromkeys(VERDICTS, 0)
         for row in differences:
             counts[str(row["verdict"])] += 1
-        return {
+        compared_all: Row = {
             "differences": sorted(differences, key=lambda row: VERDICTS.index(str(row["verdict"]))),
             "counts": {**counts, "as it is": sum(unchanged.values())},
             "unchanged": unchanged,
@@ -322,6 +404,7 @@ class Import:
             "overflow": list(self.made.overflow),
             "notes": self._notes(),
         }
+        return self._with_shards(compared_all)
 
     def _entry_shape(self, kind: DefinitionKind, entry: Entry, difference: Difference) -> Row:
         name = entry.text(kind.row.section.named_by)
@@ -366,7 +449,75 @@ class Import:
             yield
             self.progress.check()
         self.defined.check_skipped()
+        yield from self._part_steps()
         self.progress.count_all(sum(len(entries) for entries in self.defined.entries.values()), "entries")
+
+    def _part_steps(self) -> Steps[None]:
+        """Keep the entries of the part, and put those of others aside."""
+        if self._part.name == WHOLE:
+            return
+        vhosts = [*self.node.broker.vhosts, *self._part.new_vhosts]
+        entries = self.defined.entries
+        for kind in self._kinds:
+            own: list[Entry] = []
+            for entry in entries[kind.name]:
+                is_own = is_imported(self._part.name, kind.name, entry, vhosts)
+                (own if is_own else self._others).append(entry)
+                if self.node.broker.work.spend(PART_WORK):
+                    yield
+            entries[kind.name] = own
+
+    def _plan_others(self, planned: Planned) -> Steps[None]:
+        """Plan the virtual hosts of the file that no shard has yet, so that their entries can be compared."""
+        for kind in self._kinds:
+            for entry in self._others:
+                if entry.section == kind.name == vhosts.DEFINITIONS.section.name:
+                    if entry.text("name") in self._part.new_vhosts:
+                        kind.compare(entry, planned)
+                        yield
+
+    def _check_others(self, planned: Planned | None) -> Steps[list[Row]]:
+        """Refuse or skip entries of virtual hosts that do not exist, which no shard would import; return their rows."""
+        rows: list[Row] = []
+        if self._part.name != OFFICE:
+            return rows
+        for kind in self._kinds:
+            for entry in [each for each in self._others if each.section == kind.row.section.name]:
+                try:
+                    if needs_vhost(kind.name, entry):
+                        check_vhost(self.node, entry, planned)
+                except BrokerError as error:
+                    if planned is None:
+                        self._refuse(kind, entry, error)
+                    else:
+                        rows.append(self._entry_shape(kind, entry, self._refused(kind, entry, error)))
+                if self.node.broker.work.spend(PART_WORK):
+                    yield
+        return rows
+
+    def _in_shards(self, new_vhosts: list[str]) -> Steps[None]:
+        """Have the shards import or compare their parts, each whole or not at all. Raises the error that names them."""
+        parts, progress, part = self.node.parts, self.progress, self._part
+        if parts is None:
+            return
+        work = parts.begin(
+            self._given, self._vhost or "", new_vhosts, part.access, part.peer, part.asker, progress.go_on
+        )
+        self._shards = work
+        while not work.is_over:
+            progress.hold("the shards import their parts")
+            yield
+        progress.go_on()
+        failure = failure_of(work.answers, self._given["dry_run"] is True)
+        if failure is not None:
+            raise failure
+
+    def _with_shards(self, own: Row) -> Row:
+        """Return a result with those of the shards."""
+        work = self._shards
+        if work is None:
+            return own
+        return joined_result([own, *[part.answer for part in work.answers if isinstance(part.answer, dict)]])
 
     def take_back(self) -> Steps[None]:
         """Undo all entries in reverse order, except objects that were changed since.
@@ -411,7 +562,7 @@ class Import:
     def result(self) -> Row:
         """Return the numbers of new and changed items, and warnings about ineffective settings."""
         made = self.made
-        return {
+        own: Row = {
             "made": dict(made.created),
             "changed": dict(made.changed),
             "not_imported": dict(self.defined.read_over),
@@ -419,6 +570,7 @@ class Import:
             "overflow": list(made.overflow),
             "notes": self._notes(),
         }
+        return self._with_shards(own)
 
     def _notes(self) -> list[str]:
         notes = self.made.remarks[:NOTES_TOLD]
@@ -539,7 +691,7 @@ def _route(where: str, purpose: str, fixed: Row) -> Route:
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation(IMPORT, answer_import, FIELDS, job=subject_of, asks=BY_EVERYWHERE, routes=(
+    Operation(IMPORT, answer_import, FIELDS, job=subject_of, asks=BY_EVERYWHERE, join=IMPORT_JOIN, routes=(
         _route("POST /definitions /all-configuration",
                "Import definitions: all or nothing; errors (400) name line and key. `dry_run=true` answers what would "
                "differ.", {"everywhere": True}),

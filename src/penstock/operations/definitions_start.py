@@ -52,6 +52,7 @@ def import_files_steps(node: Node, files: list[DefinitionsFile]) -> Steps[None]:
             if differs:
                 done.append(_import_of(node, file, False))
                 yield from done[-1].run()
+                yield from done[-1].complete()
         except BrokerError as error:
             refused = error
             for work in reversed(done):

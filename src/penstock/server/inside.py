@@ -49,6 +49,9 @@ class Ask:
     """False if the process that asks records the change."""
     detached: bool = False
     """True if a job is answered with its row at once."""
+    body: bytes = b""
+    """Fields as an object of JSON that is not read, in the place of `fields`; it says itself whether a job is detached.
+    """
 
     def target(self) -> str:
         """Return path and query of the request; the fields are its body."""

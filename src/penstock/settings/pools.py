@@ -138,6 +138,11 @@ LISTS: Final = PoolRow(
     "the oldest one is forgotten, of who has most", USER, "lists", 64,
 )  # fmt: skip
 
+NODE_ANSWERS: Final = PoolRow(
+    "node_answers", "shards: answers of other processes that a node joins",
+    "64 MiB as they arrive, some 5 times as much while they are joined; one answer 32 MiB", "refused (506)", USER,
+    "bytes", 64 * MIB, ("cluster.asking.ANSWER_MOST",),
+)  # fmt: skip
 JOBS: Final = PoolRow(
     "jobs", "jobs that are not done", "256, 2 KiB each besides their requests", "refused (506)", USER, "jobs", 256,
 )  # fmt: skip
@@ -462,6 +467,6 @@ BOUNDS: Final = (
 POOLS: Final = (
     TOPICS, SUSPENDED, OUTCOMES, DYNAMIC_NODES, ARRIVING, ENDED_SESSIONS, ENDED_BYTES, MARKS, WAITING_TASKS, CURSORS,
     LEASES, LANES, DETACHED, STORED_TAGS, BLOCKS, LISTS, HTTP_SOCKETS, HTTP_BODIES, HTTP_HELD, HTTP_SCRAPES, CONSOLES,
-    JOBS, BRIDGES,
+    JOBS, NODE_ANSWERS, BRIDGES,
 )  # fmt: skip
 """Pools that users or virtual hosts share."""

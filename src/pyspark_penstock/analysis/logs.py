@@ -50,7 +50,7 @@ class Found:
 
 
 def find(logs: Sequence[str | Path]) -> Found:
-    """Find the files of logs: directories of a flow log, data directories, archives, or single files.
+    """Find the files of logs: directories of a flow log, data directories (of a node too), archives, or single files.
 
     Raises LogError for a log without files, or of a newer schema.
     """
@@ -59,8 +59,6 @@ def find(logs: Sequence[str | Path]) -> Found:
         path = Path(log)
         if not path.exists():
             raise LogError(f"{path} does not exist: give the directory of a flow log")
-        if path.is_dir() and not _files(path) and (path / "flow-log").is_dir():
-            path = path / "flow-log"
         files = [path] if path.is_file() else _files(path)
         if files:
             for file in files:
@@ -79,8 +77,10 @@ def find(logs: Sequence[str | Path]) -> Found:
 
 
 def _files(path: Path) -> list[Path]:
+    """Return the files of a log, or of the logs of a node's shards. Raises LogError."""
     try:
-        return flowlog.files(path)
+        next(path.iterdir(), None)  # A directory that cannot be read is no empty one.
+        return [file for folder in flowlog.folders(path) for file in flowlog.files(folder)]
     except OSError as error:
         raise LogError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -14,16 +14,19 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
+from typing_extensions import override
 
 from penstock.connections.authorization import check_tag
-from penstock.connections.control_request import IMPORT_OCTETS, ControlRequest
+from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, AnswerReceiver, ControlRequest
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import is_gone
 from penstock.describe.lists import Found
 from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, BrokerError, NotOnDisk, ResourceError
-from penstock.management.operation import Answer, Operation, Streamed, name_of
+from penstock.flow.pool import PoolHolder
+from penstock.management.node import TLS_RELOAD
+from penstock.management.operation import DETACH, Answer, Operation, Streamed, name_of
 from penstock.server.asker import Asker, AskerError
 from penstock.server.http.app import carried_out
 from penstock.server.http.request import (
@@ -42,10 +45,12 @@ MADE_AT_ONCE: Final = 4
 """Objects of a list that are described in one slice."""
 WITHOUT_LINES: Final = 20
 """Most rows of a list that stay in the line of the answer."""
+NODE: Final = PoolHolder("node", "", True)
+"""Holder of the sockets: all are of the node, whose processes bound them."""
 
 
 class Asks:
-    """What answers requests inside a node in one process."""
+    """Answers to requests inside a node, in one process."""
 
     async def answer(self, request: ApiRequest, row: Operation, ask: Ask, asker: Asker) -> Answer | Streamed:
         """Return the answer. Raises BrokerError."""
@@ -87,6 +92,7 @@ class Inside:
                 await service.pause()
                 identity = await self.login(http_request, service.driver)
                 http_request.state.payer = identity.user
+                http_request.state.socket.log_in(NODE)
                 await service.debts.rest(identity.user)
                 request = ApiRequest(http_request, service, identity)
                 wanted = await _ask_of(request)
@@ -103,14 +109,12 @@ class Inside:
 
 async def _ask_of(request: ApiRequest) -> Ask:
     query = request.query
-    return Ask(
-        query.get("operation", ""),
-        await request.fields(most=IMPORT_OCTETS),
-        query.get("vhost", ""),
-        query.get("tag"),
-        query.get("audited") != "false",
-        query.get("job") == "true",
-    )
+    fields = await request.fields(most=IMPORT_OCTETS)
+    if "definitions" not in fields:
+        request.end()  # Short bodies are counted while they arrive.
+    detached = fields.pop(DETACH, None) is True or query.get("job") == "true"
+    audited = query.get("audited") != "false"
+    return Ask(query.get("operation", ""), fields, query.get("vhost", ""), query.get("tag"), audited, detached)
 
 
 async def _lines(inside: Inside, request: ApiRequest, row: Operation, ask: Ask) -> AsyncIterator[bytes]:
@@ -209,6 +213,27 @@ def _found_lines(found: Found) -> Iterator[bytes]:
     yield line({"answer": {**found.head(), "items": []} if found.page else []})
 
 
+class _Later(AnswerReceiver):
+    """Receiver of the answer of an operation that answers by itself."""
+
+    def __init__(self, request: ControlRequest) -> None:
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        request.receiver = self
+
+    @override
+    def answered(self, answer: object) -> None:
+        """See `AnswerReceiver`."""
+        if not self.answer.done():
+            assert isinstance(answer, dict)
+            self.answer.set_result(answer)
+
+    @override
+    def failed(self, error: BrokerError) -> None:
+        """See `AnswerReceiver`."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
 class OwnAsks(Asks):
     """Answers of the broker in this process, as it answers its own clients."""
 
@@ -224,7 +249,8 @@ class OwnAsks(Asks):
         try:
             answer = await self._carry_out(request, row, ask, asker)
         except AccessRefused as error:
-            driver.audit.refused(asker.actor(), ask.operation, str(error))
+            if ask.audited:
+                driver.audit.refused(asker.actor(), ask.operation, str(error))
             raise
         if changes.durable_declarations != before:
             try:
@@ -240,11 +266,15 @@ class OwnAsks(Asks):
         if row.before is not None:
             asked.before = row.before(driver, asked)
         after = dict(ask.fields)
+        later = _Later(asked) if row.name == TLS_RELOAD else None
         answer = await carried_out(request, row, asked)
+        if later is not None and answer is None:
+            answer = await later.answer
         if request.detached is not None:
             return driver.jobs.row(request.detached)
         if row.audited and ask.audited and answer is not None:
-            driver.audit.change(asker.actor(), ask.operation, asked.subject(), asked.before, after)
+            made: object = answer if ask.operation == IMPORT else after
+            driver.audit.change(asker.actor(), ask.operation, asked.subject(), asked.before, made)
         return answer
 
     def _request_of(self, request: ApiRequest, ask: Ask, asker: Asker) -> ControlRequest:
@@ -256,9 +286,10 @@ class OwnAsks(Asks):
         connection = None
         if asker.connection and asker.shard == self._shard:
             connection = request.driver.connections.get(int(asker.connection))
-        asked = ControlRequest(vhost, connection, None, None, b"{}", asker.access(broker, ask.vhost))
+        asked = ControlRequest(vhost, connection, asker.reply_to or None, None, b"{}", asker.access(broker, ask.vhost))
         asked.fields = dict(ask.fields)
-        asked.is_remote = bool(asker.connection)
+        asked.remote = asker.label if asker.connection else ""
         asked.peer = asker.address
+        request.asker = asker.label or request.asker
         request.begin()
         return asked

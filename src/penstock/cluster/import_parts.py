@@ -1,0 +1,108 @@
+"""Imports of definitions by the shards of a node: each gets the whole file, and imports its part whole or not at all.
+
+The office has imported users and virtual hosts by then. The shards begin once these are on the disk and they have them.
+All work at the same time, each with a job of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from typing_extensions import override
+
+from penstock.access.rules import ConnectionAccess
+from penstock.cluster.answers import START_S, NodeAnswers
+from penstock.connections.control_request import IMPORT
+from penstock.describe.table import Row
+from penstock.errors import BrokerError, InternalError, NotOnDisk
+from penstock.management.elsewhere import ImportParts, PartAnswer, PartsWork
+from penstock.management.operation import Answered
+from penstock.operations.definitions_import import NEW_VHOSTS
+from penstock.server.asker import Asker
+from penstock.server.inside import Ask
+from penstock.server.shard import Shard
+
+START: Final = Asker(user="", scopes=("tag:administrator",), address="file", protocol="start", label="the start")
+"""User of the files of the start."""
+
+
+class ShardImports(ImportParts):
+    """Imports of the shards of one node."""
+
+    def __init__(self, office: Shard, answers: NodeAnswers) -> None:
+        self._office = office
+        self._answers = answers
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @override
+    def begin(
+        self,
+        fields: Row,
+        vhost: str,
+        new_vhosts: list[str],
+        access: ConnectionAccess | None,
+        peer: str,
+        asker: str,
+        on_end: Callable[[], None],
+    ) -> PartsWork:
+        user = START
+        if access is not None:
+            user = Asker.with_rules(access.rules, inf, user=access.user, address=peer, label=asker)
+        work = PartsWork()
+        data = fields["definitions"]
+        given = {**fields, "definitions": data.decode(errors="replace") if isinstance(data, bytes) else data}
+        before = int(self._office.driver.broker.durable_changes.durable_declarations)
+        task = asyncio.get_running_loop().create_task(self._run(work, given, vhost, new_vhosts, user, before, on_end))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return work
+
+    async def stop(self) -> None:
+        """End all imports: their shards complete what they have begun."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _run(
+        self,
+        work: PartsWork,
+        fields: Row,
+        vhost: str,
+        new_vhosts: list[str],
+        asker: Asker,
+        before: int,
+        on_end: Callable[[], None],
+    ) -> None:
+        shards = self._answers.shards()
+        patience_s = inf if asker is START else START_S
+        answers: list[Answered] = [InternalError("the node stops")] * len(shards)
+        try:
+            await self._office.event_loop.on_disk(before)
+            await self._answers.settled()
+            parts = [fields] * len(shards)
+            if new_vhosts:
+                parts[0] = {**fields, NEW_VHOSTS: new_vhosts}
+            answers = await asyncio.gather(
+                *[self._part(shard, part, vhost, asker, patience_s) for shard, part in zip(shards, parts, strict=True)]
+            )
+        except TimeoutError:
+            error = NotOnDisk("users and virtual hosts of the file are not durable yet: the disk has not answered")
+            answers = [error] * len(shards)
+        finally:
+            work.answers = [PartAnswer(*each) for each in zip(shards, answers, strict=True)]
+            work.is_over = True
+            event_loop = self._office.event_loop
+            self._office.driver.begin(event_loop.loop.time())
+            on_end()
+            event_loop.schedule()
+
+    async def _part(self, shard: str, fields: Row, vhost: str, asker: Asker, patience_s: float) -> Answered:
+        """Return the answer of one shard."""
+        try:
+            return await self._answers.of_shard(shard, Ask(IMPORT, fields, vhost, None, False), asker, patience_s)
+        except BrokerError as error:
+            return error
