@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -182,9 +183,29 @@ def audited(folder: Path) -> list[dict[str, Any]]:
     return list(auditlog.read(folder))
 
 
-def test_definitions_at_the_start_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    said = refused("serve", "--shards", "1", "--data", str(tmp_path / "data"), "--definitions", "definitions.json")
-    assert said == (
-        "shards import no definitions at the start: start without 'definitions.json', and import them by "
-        "`penstock definitions import`"
-    )
+def test_definitions_at_the_start_go_to_the_node_and_its_shards(tmp_path: Path) -> None:
+    everything = {"user": "ada", "configure": ".*", "write": ".*", "read": ".*"}
+    definitions = {
+        "users": [{"name": "ada", "password": "lovelace", "tags": ["administrator"]}],
+        "vhosts": [{"name": "/"}, {"name": "west"}],
+        "permissions": [{**everything, "vhost": "/"}, {**everything, "vhost": "west"}],
+        "queues": [
+            {"vhost": "west", "name": "orders", "durable": True},
+            {"vhost": "/", "name": "bills", "durable": True},
+        ],
+    }
+    (tmp_path / "definitions.json").write_text(json.dumps(definitions))
+    options = ("--shards", "2", "--data", str(tmp_path / "data"), "--definitions", str(tmp_path / "definitions.json"))
+    for _ in range(2):
+        with serving(tmp_path, *options) as node:
+            for vhost, queue in (("west", "orders"), ("%2f", "bills")):
+                with connect(f"{node.url_of('ada', 'lovelace')}{vhost}", protocol="amqp091") as client:
+                    assert client.why(queue).raw["queue"] == queue
+            assert node.stop() == 0
+
+
+def test_definitions_that_cannot_be_meant_stop_the_start_of_a_node(tmp_path: Path) -> None:
+    (tmp_path / "definitions.json").write_text('{"queues": [{"vhost": "nowhere", "name": "q"}]}')
+    options = ("--shards", "2", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--quiet")
+    said = refused("serve", *options, "--definitions", str(tmp_path / "definitions.json"))
+    assert "nowhere" in said
