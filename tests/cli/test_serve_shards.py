@@ -7,11 +7,13 @@ import signal
 import socket
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
 
 import penstock
+from penstock.logs import auditlog
 from penstock.sync import connect
 from tests.support.brokers import GRACE, serving, settings_file
 from tests.support.commands import refused
@@ -160,3 +162,29 @@ def await_line(manager: socket.socket, line: str) -> list[str]:
     while line not in heard:
         heard += manager.recv(4096).decode().split("\n")
     return heard
+
+
+def test_audit_logs_have_logins_in_the_node_and_changes_in_the_shard(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    file = settings_file(tmp_path, '[broker]\nvhosts = ["/", "west"]\n')
+    with serving(tmp_path, *file, "--shards", "2", "--data", str(data)) as node:
+        with connect(f"{node.url}west", protocol="amqp091") as client:
+            client.declare_queue("orders", durable=True)
+        node.stop()
+    logged = {name: audited(data / name / "audit-log") for name in ("cluster", "shards/2", ".")}
+    assert [(each["event"], each["user"]) for each in logged["cluster"] if "user" in each] == [("login", "guest")]
+    (change,) = [each for each in logged["shards/2"] if each["event"] == "change" and each["user"] == "guest"]
+    assert (change["operation"], change["subject"], change["vhost"]) == ("queue.declare", "orders", "west")
+    assert not [each for each in logged["."] if each.get("user") == "guest"]
+
+
+def audited(folder: Path) -> list[dict[str, Any]]:
+    return list(auditlog.read(folder))
+
+
+def test_definitions_at_the_start_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    said = refused("serve", "--shards", "1", "--data", str(tmp_path / "data"), "--definitions", "definitions.json")
+    assert said == (
+        "shards import no definitions at the start: start without 'definitions.json', and import them by "
+        "`penstock definitions import`"
+    )

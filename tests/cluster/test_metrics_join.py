@@ -55,7 +55,7 @@ class Joining:
             source = Source(shard, pieces(text, self.size, its), self.order, self.without)
             await source.begin()
             sources.append(source)
-        parts = [part async for part in joined(sources, lambda source, why: self.failed.append(str(why)), (ShardCut,))]
+        parts = [part async for part in joined(sources, lambda source, why: self.failed.append(str(why)))]
         return b"".join(parts).decode()
 
 

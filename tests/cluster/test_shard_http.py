@@ -98,9 +98,13 @@ async def test_answer_that_is_cut_off_or_no_http_is_an_error(tmp_path: Path, ans
     async with shard(tmp_path, answer) as (path, _):
         request = await asked(path)
         with pytest.raises(ShardCut):
-            await request.answer()
-            await request.body(1_000_000)
+            await whole(request)
         request.close()
+
+
+async def whole(request: ShardRequest) -> bytes:
+    await request.answer()
+    return await request.body(1_000_000)
 
 
 async def test_body_beyond_the_bound_is_an_error(tmp_path: Path) -> None:
@@ -116,9 +120,13 @@ async def test_body_for_a_shard_that_has_ended_is_an_error(tmp_path: Path) -> No
     async with shard(tmp_path, b"") as (path, _):
         request = await ShardRequest.begin(path, b"PUT", b"/", [(b"content-length", b"100000000")])
         with pytest.raises(ShardCut):
-            for _ in range(100):
-                await request.send(b"x" * 1_000_000)
+            await sent(request, 100)
         request.close()
+
+
+async def sent(request: ShardRequest, megabytes: int) -> None:
+    for _ in range(megabytes):
+        await request.send(b"x" * 1_000_000)
 
 
 async def test_socket_without_a_listener_refuses(tmp_path: Path) -> None:

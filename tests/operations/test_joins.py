@@ -44,6 +44,7 @@ NEW_NAMES = [name.replace(".2:", ".3:") for name in NAMES[:2]]
 """Those of connections over AMQP 1.0."""
 SAMPLES = {"rates": [60, 5], "lengths": [60, 5]}
 QUEUE_LIMIT = {"scope": "queue", "settings": {"hold-deadline": "7 s"}}
+ALARM_CHECKS = "GET /healthchecks/node"
 DEFINED: dict[str, Any] = {
     "users": [{"name": "new", "password_hash": "", "tags": "management"}],
     "global_parameters": [{"name": "g3", "value": 3}],
@@ -113,6 +114,11 @@ CASES: dict[str, list[Row]] = {
     "definitions.import": [imported(), imported(dry_run=True), imported(skip=["queues"], skip_refused=True),
                            imported(definitions="{"), imported(definitions='{"queues": [{"vhost": "/"}]}')],
     "alarm.list": [{}],
+    "health": [{}],
+    ALARM_CHECKS: [{}],
+    "GET /healthchecks/node/{node}": [{"node": "seed"}, {"node": "other"}],
+    "GET /health/checks/virtual-hosts": [{}],
+    "GET /health/checks/below-node-connection-limit": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
     "GET /penstock/jobs": [{}, {"state": "waiting"}, {"within": "0"}, {"within": "x"}],
     "job.show": [{"id": 1}, {"id": 99}],
@@ -404,3 +410,37 @@ def test_plain_list_goes_on_without_a_broker_that_is_missing() -> None:
     }  # fmt: skip
     assert join.join(asked, [None, {"items": one, "next": 9}, None]) == {"items": one, "next": [1, 9]}
     assert join.join(asked, [None, None, None]) == {"items": [], "next": None}
+
+
+# Health checks
+
+
+def test_check_of_several_fails_with_the_reason_of_the_one_that_fails() -> None:
+    row = OF_ALL[ALARM_CHECKS]
+    assert row.join is not None
+    memory, disk = ({"node": "n", "resource": resource} for resource in ("memory", "disk"))
+    failed = {"status": "failed", "reason": "There are alarms in effect", "alarms": [memory]}
+    asked = Asked({}, 3, {})
+    assert row.join.join(asked, [{"status": "ok"}, failed, {**failed, "alarms": [memory, disk]}]) == {
+        **failed,
+        "alarms": [memory, disk],
+    }
+    assert row.join.join(asked, [{"status": "ok"}, None, {"status": "ok"}]) == {"status": "ok"}
+
+
+def test_check_of_connections_fails_at_the_sum() -> None:
+    row = OF_ALL["GET /health/checks/below-node-connection-limit"]
+    assert row.join is not None
+    part = {"status": "ok", "current": 5, "limit": 10}
+    joined = row.join.join(Asked({}, 2, {}), [part, part])
+    assert joined == {"status": "failed", "reason": "connection limit reached", "current": 10, "limit": 10}
+    assert row.join.join(Asked({}, 1, {}), [part]) == part
+
+
+def test_all_checks_of_several_have_each_reason_once() -> None:
+    join = CONTROL["health"].join
+    assert join is not None
+    well: Row = {"status": "ok", "node": "n", "checks": [{"check": "disk", "status": "ok", "reason": None}]}
+    ill: Row = {**well, "status": "failed", "checks": [{"check": "disk", "status": "failed", "reason": "full"}]}
+    joined = join.join(Asked({}, 3, {}), [well, ill, ill])
+    assert joined == {**ill, "reason": "disk failed"}

@@ -50,6 +50,8 @@ def action_of(order: Row) -> Callable[[BrokerDriver], object]:
             return lambda driver: add_user(driver, name, vhosts)
         case {"drop_user": name}:
             return lambda driver: driver.broker.access.delete_user(name)
+        case {"limit": name, "connections": most}:
+            return lambda driver: driver.broker.access.set_user_limits(name, {"max-connections": most})
         case {"bar": name, "vhost": vhost}:
             return lambda driver: driver.broker.access.clear_permission(name, vhost)
         case {"vhost": name}:

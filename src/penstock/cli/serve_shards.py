@@ -98,5 +98,11 @@ def _say_ready(node: Parent) -> None:
     """Print the line with the addresses and the location of durable data."""
     listeners = [("amqp", *address) for address in node.front.addresses]
     listeners += [("amqps", *address) for address in node.front.tls_addresses]
+    listeners += [("http", *address) for address in node.http.http_addresses]
+    listeners += [("https", *address) for address in node.http.https_addresses]
     shards = len(node.supervision.watches())
-    say_ready(listeners, f"durable data in {node.data}, {shards} {'shard' if shards == 1 else 'shards'}")
+    say_ready(
+        listeners,
+        f"durable data in {node.data}, {shards} {'shard' if shards == 1 else 'shards'}",
+        node.http.console_problem,
+    )

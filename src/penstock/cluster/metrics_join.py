@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Final
 
+from penstock.cluster.shard_http import ShardCut
 from penstock.describe.exposition import Family
 from penstock.describe.metrics import AGGREGATED, PER_OBJECT
 
@@ -152,12 +153,9 @@ Failed = Callable[[Source, Exception], None]
 """Function that is told of a source that ended too early; its families so far stay in the answer."""
 
 
-async def joined(
-    sources: Sequence[Source], failed: Failed, faults: tuple[type[Exception], ...]
-) -> AsyncIterator[bytes]:
+async def joined(sources: Sequence[Source], failed: Failed) -> AsyncIterator[bytes]:
     """Yield the families of all sources, which have begun. The end of OpenMetrics is left to the caller."""
     written: set[bytes] = set()
-    caught: tuple[type[Exception], ...] = (*faults, BadAnswer)
     left = [source for source in sources if source.head]
     while left:
         first = min(left, key=lambda source: source.place)
@@ -168,7 +166,7 @@ async def joined(
             try:
                 async for lines in source.samples():
                     yield lines
-            except caught as error:
+            except (ShardCut, BadAnswer) as error:
                 source.head = b""
                 failed(source, error)
         left = [source for source in left if source.head]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from penstock.cluster.answers import NodeAnswers, NodeAsks, ShardDoor, Versions
 from penstock.cluster.asking import Peer
 from penstock.cluster.import_parts import ShardImports
+from penstock.cluster.ways import Place
 from penstock.server.http.asks import Asks, Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
 from penstock.server.inside import listening_at
@@ -40,6 +41,10 @@ class NodeInside:
     def name_of(self, shard: str) -> str:
         """Return the name of the socket of a shard; of the office for an empty name."""
         return f"{self.name}-{shard or 'office'}"
+
+    def place_of(self, shard: str) -> Place:
+        """Return where a shard serves requests over HTTP."""
+        return Place(self.name_of(shard), self.secret)
 
     def peer(self, shard: str) -> Peer:
         """Return the client of a shard; of the office for an empty name."""

@@ -10,7 +10,8 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, PreconditionFailed
 from penstock.management.node import Node
-from penstock.management.operation import ANYWHERE, FAILED, NODE, VHOST, Operation, Route, Run, looking, verdict
+from penstock.management.operation import ALL, ANYWHERE, FAILED, NODE, VHOST, Operation, Route, Run, looking, verdict
+from penstock.operations.joins import HEALTH, LIMIT_REACHED, VERDICTS
 
 PROTOCOLS: Final[tuple[str, ...]] = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 UNITS_S: Final = {"days": 86_400, "weeks": 7 * 86_400, "months": 365 * 7_200, "years": 365 * 86_400}
@@ -33,7 +34,7 @@ def _virtual_hosts(node: Node, request: ControlRequest) -> Row:
 def _connections(node: Node, request: ControlRequest) -> Row:
     most = node.services.connection_limits.start.connections_max
     current = len(node.connections)
-    reason = "connection limit reached" if 0 < most <= current else ""
+    reason = LIMIT_REACHED if 0 < most <= current else ""
     return verdict(reason, current=current, limit=most or "infinity")
 
 
@@ -119,20 +120,20 @@ def _alone(node: Node, request: ControlRequest) -> Row:
 def _check(run: Run, paths: str, purpose: str, vhost: str | None = None, asks: str = NODE) -> Operation:
     """Return the row of a health check."""
     routes = (Route(f"GET {paths}", purpose, vhost=vhost, verdict=True),)
-    return looking("", run, tag=MANAGEMENT, routes=routes, asks=asks)
+    return looking("", run, tag=MANAGEMENT, routes=routes, asks=asks, join=VERDICTS if asks == ALL else None)
 
 
 ALL_CHECKS: Final = "GET /penstock/health"
 LEADERLESS: Final = "/health/checks/quorum-queues-without-elected-leaders"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("health", _all, tag=MANAGEMENT, asks=NODE, routes=(
+    looking("health", _all, tag=MANAGEMENT, asks=ALL, join=HEALTH, routes=(
         Route(ALL_CHECKS, "Report the verdicts of all checks of this node: 503 if one has failed.", verdict=True),
     )),
     _check(_aliveness, "/aliveness-test/{vhost}", "Report whether a virtual host exists.", asks=VHOST),
     _check(_alarms, "/healthchecks/node /health/checks/alarms /health/checks/local-alarms",
-           "Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."),
+           "Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms.", asks=ALL),
     _check(_alarms_of_node, "/healthchecks/node/{node}",
-           "Report whether a gate of the node is closed, as the health check without a node."),
+           "Report whether a gate of the node is closed, as the health check without a node.", asks=ALL),
     _check(_passed, "/health/checks/metadata-store/initialized /health/checks/metadata-store/initialized/with-data "
            "/health/checks/reached-target-cluster-size",
            "Report whether the metadata store is initialised, or the cluster as large as it shall be: both are so."),
@@ -145,11 +146,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     _check(_protocol_listener, "/health/checks/protocol-listener/{protocol}",
            "Report whether a protocol has a listener."),
     _check(_virtual_hosts, "/health/checks/virtual-hosts",
-           "Report whether all virtual hosts run: one that is being deleted does not."),
+           "Report whether all virtual hosts run: one that is being deleted does not.", asks=ALL),
     _check(_ready, "/health/checks/ready /health/checks/ready-to-serve-clients /health/checks/is-in-service",
            "Report whether clients are served."),
     _check(_connections, "/health/checks/below-node-connection-limit",
-           "Report whether there are fewer connections than `connections-max` permits."),
+           "Report whether there are fewer connections than `connections-max` permits.", asks=ALL),
     _check(_alone, "/health/checks/node-is-quorum-critical /health/checks/node-is-mirror-sync-critical",
            "Report that no other node depends on this one."),
 )  # fmt: skip

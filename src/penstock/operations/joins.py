@@ -25,7 +25,7 @@ from penstock.management.alarms import order_of
 from penstock.management.blocked_overview import GATES_TOLD, composed
 from penstock.management.control_api import SLOWED_SHOWN, STATUS_MOST
 from penstock.management.effective_settings import matches_sentences
-from penstock.management.operation import JOINED, Answer, Answered, Asked, Join
+from penstock.management.operation import FAILED, JOINED, Answer, Answered, Asked, Join, verdict
 from penstock.management.unlisted_memory import HOLDERS_SHOWN, SAID_FROM, held_sentence
 from penstock.operations.near_names import NEAR_MOST
 from penstock.settings.placed import SEPARATORS, place
@@ -546,6 +546,53 @@ def _changed_settings(asked: Asked, answers: list[Answered]) -> Answer:
 OF_HOSTS: Final[tuple[str, ...]] = ("queue", "address", "vhost")
 """Scopes whose objects one broker has; users are known to all."""
 CHANGED_SETTINGS: Final[Join] = Join(_marked, _changed_settings)
+
+
+# Health checks
+
+
+LIMIT_REACHED: Final = "connection limit reached"
+"""Reason of a failed check of the number of connections."""
+
+
+def _verdicts(asked: Asked, answers: list[Answered]) -> Answer:
+    """Return the verdict of a check: it has failed if one of a broker has, or if all together are at a limit."""
+    rows = _rows_of(answers)
+    if not rows:
+        return None
+    joined = dict(next((row for row in rows if row.get("status") == FAILED), rows[0]))
+    for name in ("alarms", "virtual-hosts"):
+        if name in joined:
+            joined[name] = _distinct(_concatenated(rows, name))
+    if "current" in joined:
+        current, limit = _total(rows, "current"), joined["limit"]
+        reached = isinstance(limit, int) and current >= limit
+        joined = verdict(LIMIT_REACHED if reached else "", current=current, limit=limit)
+    return joined
+
+
+VERDICTS: Final[Join] = Join(_same, _verdicts)
+
+
+def _health(asked: Asked, answers: list[Answered]) -> Answer:
+    """Return all checks, each of all brokers."""
+    rows = _rows_of(answers)
+    if not rows:
+        return None
+    found: dict[str, list[Row]] = {}
+    for check in _rows_at(rows, "checks"):
+        found.setdefault(str(check["check"]), []).append(check)
+    checks: list[object] = []
+    failed: list[str] = []
+    for name, its in found.items():
+        reasons = _distinct([each["reason"] for each in its if each["status"] == FAILED])
+        checks.append({"check": name, "status": FAILED if reasons else "ok",
+                       "reason": "; ".join([str(each) for each in reasons]) or None})  # fmt: skip
+        failed += [name] if reasons else []
+    return {**verdict(f"{', '.join(failed)} failed" if failed else ""), "node": rows[0]["node"], "checks": checks}
+
+
+HEALTH: Final[Join] = Join(_same, _health)
 
 
 # Displays of all

@@ -31,6 +31,8 @@ from penstock.settings.pools import HTTP_SOCKETS
 
 STRANGERS_MOST: Final = 64
 """Most sockets that are not logged in, health checks included."""
+INSIDE_MOST: Final = 512
+"""The same of sockets inside a node: more than the node permits its own clients and strangers together."""
 
 
 class Socket(Protocol):
@@ -49,8 +51,9 @@ class Socket(Protocol):
 class Admission:
     """Sockets of one broker's HTTP API."""
 
-    def __init__(self, pools: Pools) -> None:
+    def __init__(self, pools: Pools, strangers_most: int = STRANGERS_MOST) -> None:
         self._pool = pools.of(HTTP_SOCKETS)
+        self._strangers_most = strangers_most
         self._strangers: dict[Socket, None] = {}
         """Strangers in the order of their arrival."""
         self._users: dict[Socket, PoolHolder] = {}
@@ -58,7 +61,7 @@ class Admission:
 
     def arrive(self, socket: Socket) -> bool:
         """Add a socket, and close another socket beyond the bound; return whether another socket was closed."""
-        displaced = len(self._strangers) >= STRANGERS_MOST
+        displaced = len(self._strangers) >= self._strangers_most
         if displaced:
             hosts = Counter(each.host for each in self._strangers)
             host = max(hosts, key=hosts.__getitem__)

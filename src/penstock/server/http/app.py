@@ -27,7 +27,6 @@ from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
 from penstock.management.operation import (
     CHANGES,
-    FAILED,
     OBJECT,
     PAGES,
     Answer,
@@ -41,9 +40,10 @@ from penstock.management.operation import (
 )
 from penstock.operations.table import OPERATIONS
 from penstock.server.http import metrics, objects
-from penstock.server.http.answers import rows_octets, streamed_octets
+from penstock.server.http.answers import streamed_octets
 from penstock.server.http.console import pages, stream
-from penstock.server.http.lists import list_fields, listed, one, sample_fields
+from penstock.server.http.elsewhere import Joined
+from penstock.server.http.lists import list_fields, listed, sample_fields
 from penstock.server.http.login import login, refusal_of
 from penstock.server.http.request import (
     BODY_MOST,
@@ -55,11 +55,9 @@ from penstock.server.http.request import (
     Service,
     bad_request,
     http_actor,
-    json_response,
-    no_content,
     not_found,
-    overflow_header,
 )
+from penstock.server.http.written import joined_response, written
 
 Prepare = Callable[[Row], Awaitable[None]]
 """Function that replaces fields of a body that only the server can read."""
@@ -69,7 +67,18 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
     """Return the handler of an operation at a route."""
 
     async def carry_out(request: ApiRequest) -> Response:
+        elsewhere = request.service.elsewhere
+        if elsewhere is not None:
+            passed = await elsewhere.passed(request, operation, route)
+            if passed is not None:
+                return passed
         asked = await _asked(request, operation, route, prepare)
+        if elsewhere is not None:
+            found = await elsewhere.answer(request, operation, route, asked)
+            if isinstance(found, Joined):
+                return await joined_response(request, operation, route, asked, found)
+            if found is not None:
+                return found
         if operation.before is not None:
             request.before = asked.before = operation.before(request.driver, asked)
             if request.before is None and route.method == "DELETE":
@@ -84,18 +93,7 @@ def handler(operation: Operation, route: Route, prepare: Prepare | None = None) 
             raise not_found()
         if isinstance(answer, Found):
             return await listed(request, answer)
-        if not route.silent or (route.spoken is not None and route.spoken(asked.fields)):
-            if isinstance(answer, list):
-                return Response(await rows_octets(request, answer), media_type="application/json")
-            response = one(request, answer) if isinstance(answer, dict) else json_response(answer)
-            if route.verdict and isinstance(answer, dict) and answer.get("status") == FAILED:
-                response.status_code = 503
-            return response
-        assert isinstance(answer, dict)
-        is_new = operation.before is not None and request.before is None
-        headers = {"Location": str(answer["location"])} if "location" in answer else {}
-        headers |= overflow_header(answer.get("overflow"))
-        return no_content(201 if answer.get("created", is_new and route.method == "PUT") else 204, headers)
+        return await written(request, operation, route, asked, answer)
 
     carry_out.__doc__ = route.purpose
     return carry_out
@@ -283,12 +281,14 @@ def _endpoint(service: Service, path: str, places: Mapping[str, Place]) -> Endpo
             declared = promises.durable_declarations
             try:
                 answer = await places[method].handler(request)
-                if places[method].audited and request.detached is None:
+                if places[method].audited and request.detached is None and not request.answered_elsewhere:
                     request.audit(request.operation)
             finally:
                 request.end()
-            if method != "GET" and promises.durable_declarations != declared:
+            if method != "GET" and promises.durable_declarations != declared and not request.answered_elsewhere:
                 await _on_disk(service, declared)
+                if service.elsewhere is not None:
+                    await service.elsewhere.settled()
             if not room:
                 answer.headers["Connection"] = "close"
             return answer

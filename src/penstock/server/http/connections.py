@@ -23,7 +23,7 @@ from penstock.connections.log_line import HTTP
 from penstock.connections.peer import TlsSession
 from penstock.flow.pool import PoolHolder, Pools
 from penstock.server.event_loop import EventLoop
-from penstock.server.http.admission import Admission, HttpDebts, stranger_at
+from penstock.server.http.admission import INSIDE_MOST, STRANGERS_MOST, Admission, HttpDebts, stranger_at
 from penstock.server.http.app import Endpoint, make_app
 from penstock.server.http.asks import Inside
 from penstock.server.http.browser_guard import BrowserGuard
@@ -306,15 +306,25 @@ def api_connections(event_loop: EventLoop, settings: Settings, inside: Inside | 
     if inside is not None:
         service.identify = inside.login
         more[ASK_PATH] = inside.endpoint(service)
-    app = make_app(service, MetricsService(event_loop, settings.metrics_objects_max, pools), more)
-    hosts, origins = settings.http_hosts, settings.http_origins
-    own = pools if inside is None else None  # Users have no share of the sockets inside a node.
-    return HttpConnections(event_loop, app, service.debts, hosts, origins, service.hub.close, own)
+    scraped = MetricsService(event_loop, settings.metrics_objects_max, pools)
+    return served_connections(service, settings, make_app(service, scraped, more), inside is not None)
+
+
+def served_connections(service: Service, settings: Settings, app: ASGIApp, is_inside: bool = False) -> HttpConnections:
+    """Return the connections of an application with a login; `is_inside` for those of other processes of a node."""
+    event_loop, hosts, origins = service.event_loop, settings.http_hosts, settings.http_origins
+    pools = None if is_inside else event_loop.driver.broker.pools  # Users have no share of the sockets inside a node.
+    return HttpConnections(event_loop, app, service.debts, hosts, origins, service.hub.close, pools, is_inside)
 
 
 def metrics_connections(event_loop: EventLoop, settings: Settings) -> HttpConnections:
     """Return the connections of metrics and probes without a login."""
-    app = probe_app(event_loop, MetricsService(event_loop, settings.metrics_objects_max, Pools()))
+    scraped = MetricsService(event_loop, settings.metrics_objects_max, Pools())
+    return probe_connections(event_loop, settings, probe_app(event_loop, scraped))
+
+
+def probe_connections(event_loop: EventLoop, settings: Settings, app: ASGIApp) -> HttpConnections:
+    """Return the connections of an application without a login."""
     return HttpConnections(event_loop, app, HttpDebts(event_loop.driver.scheduler.entries), settings.http_hosts)
 
 
@@ -348,10 +358,12 @@ class HttpConnections:
         origins: Sequence[str] = (),
         on_stop: Callable[[], None] | None = None,
         pools: Pools | None = None,
+        is_inside: bool = False,
     ) -> None:
         """`hosts` and `origins` are passed to `BrowserGuard`; `on_stop` ends the running work of the application.
 
-        `pools`: the broker's pools; with None the application has its own pools.
+        `pools`: the broker's pools; with None the application has its own pools. `is_inside`: the peers are processes
+        of the node, which bounds its own clients.
         """
         self._event_loop = event_loop
         self._debts = debts
@@ -370,7 +382,7 @@ class HttpConnections:
         self._config.load()
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"Penstock"), (b"cache-control", b"no-cache")]
-        self._admission = Admission(Pools() if pools is None else pools)
+        self._admission = Admission(Pools() if pools is None else pools, INSIDE_MOST if is_inside else STRANGERS_MOST)
 
     def make(self) -> BoundedProtocol:
         """Return the protocol of a new connection."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,13 +28,19 @@ class HttpListener:
     """Listeners of one application."""
 
     def __init__(
-        self, event_loop: EventLoop, settings: Settings, has_login: bool, inside: Inside | None = None
+        self,
+        event_loop: EventLoop,
+        settings: Settings,
+        has_login: bool,
+        inside: Inside | None = None,
+        load: Callable[[], HttpConnections] | None = None,
     ) -> None:
         """The application is the HTTP API with the console, or without `has_login` that of metrics and probes.
 
-        With `inside` the API is for other processes of the node.
+        With `inside` the API is for other processes of the node. `load` returns the connections of another application.
         """
         self._inside = inside
+        self._load_other = load
         self._event_loop = event_loop
         self._settings = settings
         self._has_login = has_login
@@ -84,6 +91,8 @@ class HttpListener:
             return self._connections
 
     def _loaded(self) -> HttpConnections:
+        if self._load_other is not None:
+            return self._load_other()
         from penstock.server.http.connections import api_connections, metrics_connections
 
         if not self._has_login:

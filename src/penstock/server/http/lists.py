@@ -34,7 +34,7 @@ AT_ONCE: Final = 4
 
 def list_fields(request: ApiRequest) -> Row:
     """Return the fields of a list, or of one page. Raises HttpError (400) for an invalid number."""
-    fields: Row = {"whole": True, "columns": _paths(request), **sample_fields(request)}
+    fields: Row = {"whole": True, "columns": columns_of(request), **sample_fields(request)}
     if request.query.get("sort"):
         fields["sort"] = [request.query["sort"]]
     if request.flag("sort_reverse"):
@@ -62,15 +62,20 @@ def sample_fields(request: ApiRequest) -> Row:
 async def listed(request: ApiRequest, found: Found) -> Response:
     """Answer with a list, or with one page of the list. Raises HttpError (400) for a page after the last one."""
     request.begin_turn()
-    parts = _stream(request, found, _paths(request))
+    parts = _stream(request, found, columns_of(request))
     if not found.page:
         return LongAnswer(parts, request.http_request)
     if found.page > found.pages():
-        reason = f"page out of range, page: {found.page} page size: {found.page_size}, len: {found.filtered}"
-        raise HttpError(400, "page_out_of_range", reason)
+        raise page_out_of_range(found.page, found.page_size, found.filtered)
     texts = b"".join([part async for part in parts])
     head = json_octets(found.head()).removesuffix(b"}")
     return Response(b'%b,"items":%b}' % (head, texts), media_type="application/json")
+
+
+def page_out_of_range(page: object, page_size: object, filtered: object) -> HttpError:
+    """Return the error for a page after the last one."""
+    reason = f"page out of range, page: {page} page size: {page_size}, len: {filtered}"
+    return HttpError(400, "page_out_of_range", reason)
 
 
 async def _stream(request: ApiRequest, found: Found, paths: list[str]) -> AsyncIterator[bytes]:
@@ -92,7 +97,7 @@ async def _stream(request: ApiRequest, found: Found, paths: list[str]) -> AsyncI
 
 def one(request: ApiRequest, content: Row) -> Response:
     """Answer with one object, or its requested columns."""
-    return json_response(chosen(content, _paths(request)))
+    return json_response(chosen(content, columns_of(request)))
 
 
 def chosen(content: Row, paths: list[str]) -> Row:
@@ -113,7 +118,7 @@ def chosen(content: Row, paths: list[str]) -> Row:
     return row
 
 
-def _paths(request: ApiRequest) -> list[str]:
+def columns_of(request: ApiRequest) -> list[str]:
     """Return the requested columns; empty for all. Raises PreconditionFailed (406) for too many or too long names."""
     text = request.query.get("columns")
     if not text:

@@ -44,6 +44,8 @@ IGNORED: Final = frozenset(
     )
 )  # fmt: skip
 """Groups of RabbitMQ for which there are no figures by object here: a scrape that asks for them gets the others."""
+Pause = Callable[[], Awaitable[None]]
+"""Function that lets the broker work."""
 
 
 class Collector(Protocol):
@@ -121,35 +123,42 @@ class MetricsService:
     def __init__(self, event_loop: EventLoop, objects_max: int, pools: Pools) -> None:
         self.pool = pools.of(HTTP_SCRAPES)
         """Scrapes in progress."""
-        self._event_loop = event_loop
-        self._source = FigureSource(event_loop)
+        self.event_loop = event_loop
+        self.source = FigureSource(event_loop)
         self._objects_max = objects_max
 
     async def scraped(self, request: ApiRequest) -> Response:
         """Answer a user of the HTTP API."""
         return await self.answer(request.http_request, request.pause, request.holder)
 
-    async def answer(self, http_request: Request, pause: Callable[[], Awaitable[None]], holder: PoolHolder) -> Response:
+    async def answer(self, http_request: Request, pause: Pause, holder: PoolHolder) -> Response:
         """Answer a scrape of one of `PATHS`; `pause` lets the broker work. Raises HttpError (400, 503)."""
-        process = await asyncio.to_thread(self._source.process)
+        process = await asyncio.to_thread(self.source.process)
         await pause()
-        if not self.pool.fits(holder, 1):
-            reason = self.pool.refusal(holder, 1)
-            raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
+        self.check_room(holder)
         openmetrics = choose_encoder(http_request.headers.get("accept", ""))[1].startswith(OPENMETRICS)
-        scrape = Scrape(self._event_loop.driver, self._source.figures(process), openmetrics)
+        scrape = Scrape(self.event_loop.driver, self.source.figures(process), openmetrics)
         path = http_request.scope["path"]
         if path == "/metrics":
             slices = scrape.aggregated()
         elif path == "/metrics/per-object":
             slices = scrape.per_object(Selection(self._objects_max))
         else:
-            slices = scrape.per_object(self._selection(http_request))
+            slices = scrape.per_object(self.selection(http_request))
         media_type = OPENMETRICS_TYPE if openmetrics else PLAIN
         return BoundedStream(self.pool, holder, _texts(slices, pause), media_type, http_request)
 
-    def _selection(self, http_request: Request) -> Selection:
-        """Return the families and virtual hosts in the query of `/metrics/detailed`; both may be repeated."""
+    def check_room(self, holder: PoolHolder) -> None:
+        """Check that there is room for a scrape. Raises HttpError (503)."""
+        if not self.pool.fits(holder, 1):
+            reason = self.pool.refusal(holder, 1)
+            raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
+
+    def selection(self, http_request: Request) -> Selection:
+        """Return the families and virtual hosts in the query of `/metrics/detailed`; both may be repeated.
+
+        Raises HttpError (400).
+        """
         wanted = http_request.query_params.getlist("family")
         unknown = [name for name in wanted if name not in GROUPS and name not in IGNORED]
         if unknown:
@@ -182,7 +191,7 @@ class BoundedStream(StreamedAnswer):
             self._pool.give(self._holder, 1)
 
 
-async def _texts(slices: Iterator[str], pause: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
+async def _texts(slices: Iterator[str], pause: Pause) -> AsyncIterator[bytes]:
     for text in slices:
         if text:
             yield text.encode(errors="replace")

@@ -7,6 +7,8 @@ reach.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,15 +27,19 @@ def status(reason: str = "") -> Response:
     return json_response(verdict(reason), 503 if reason else 200)
 
 
-def probe_app(event_loop: EventLoop, metrics: MetricsService) -> ASGIApp:
-    """Return the application of the listener for metrics."""
+Probe = Callable[[], Response]
+"""Function that answers whether clients are served."""
+
+
+def probe_app(event_loop: EventLoop, metrics: MetricsService, probe: Probe | None = None) -> ASGIApp:
+    """Return the application of the listener for metrics; `probe` answers /ready for a node with shards."""
 
     async def live(http_request: Request) -> Response:
         """Answer 200: the process runs its event loop."""
         return status()
 
     async def ready(http_request: Request) -> Response:
-        return status(event_loop.readiness.obstacle)
+        return status(event_loop.readiness.obstacle) if probe is None else probe()
 
     async def pause() -> None:
         """Yield to the broker, also to a standby."""

@@ -32,6 +32,7 @@ from penstock.management.operation import Route
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import HttpDebts, result_of
 from penstock.server.http.console.hub import Hub
+from penstock.server.http.elsewhere import HttpElsewhere
 from penstock.settings.kind import FLAG, INVALID, Kind
 from penstock.settings.pools import HTTP_BODIES
 
@@ -130,6 +131,11 @@ def overflow_header(sentences: object) -> dict[str, str]:
     return {OVERFLOW_HEADER: "; ".join(sentences).encode("unicode_escape").decode()}
 
 
+def accepted(job: Row) -> Response:
+    """Return the answer to a request whose job continues: the row of the job, and its path."""
+    return json_response(job, 202, {"Location": f"/api/penstock/jobs/{job['id']}"})
+
+
 def bad_request(reason: str) -> HttpError:
     """Return the error for an invalid request."""
     return HttpError(400, "bad_request", reason)
@@ -168,6 +174,8 @@ class Service:
         self.slices = event_loop.slices
         self.hub = Hub(event_loop)
         self.debts = HttpDebts(event_loop.driver.scheduler.entries)
+        self.elsewhere: HttpElsewhere | None = None
+        """Way to the shards of a node; None for a broker, which answers everything itself."""
 
     async def pause(self, first: bool = False) -> None:
         """Wait for a slice, among the `first` or with the others, and set the time at which later reads are made."""
@@ -201,6 +209,10 @@ class ApiRequest:
         """Method and path, as the table of routes has them."""
         self.detached: Job | None = None
         """Job that outlives the request, and is recorded in the audit trail when it is done; None without one."""
+        self.answered_elsewhere = False
+        """True if shards answer, which record what they change."""
+        self.read: bytes | None = None
+        """Body of ordinary size, as it came, if a shard may need it; None before it was read."""
 
     async def pause(self) -> None:
         """Yield to the broker; state that was read before the pause may have changed."""
@@ -280,8 +292,7 @@ class ApiRequest:
     def accepted(self) -> Response:
         """Return the answer to a request whose job continues: the row of the job, and its path."""
         assert self.detached is not None
-        row = self.driver.jobs.row(self.detached)
-        return json_response(row, 202, {"Location": f"/api/penstock/jobs/{self.detached.number}"})
+        return accepted(self.driver.jobs.row(self.detached))
 
     def begin_turn(self) -> None:
         """Set the time at which later reads are made."""
@@ -392,6 +403,7 @@ class ApiRequest:
             if name not in fields:
                 raise bad_request(f"[{{key_missing,{name}}}]")
         self._given = fields if len(body) <= BODY_MOST else None
+        self.read = body if self.service.elsewhere is not None else None
         return fields
 
 

@@ -7,7 +7,10 @@ they are ready for it, so a slow one misses some and delays nobody.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
+
+from typing_extensions import override
 
 from penstock.access.rules import Rules
 from penstock.describe.flow_map import FlowMap
@@ -35,10 +38,45 @@ ENDED_S: Final = 30.0
 """Seconds for which a finished job stays in maps."""
 
 
+class Maps:
+    """Source of the maps of one channel."""
+
+    async def text(self) -> bytes:
+        """Return the next map as JSON."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End what the maps need while somebody watches."""
+
+
+class OwnMaps(Maps):
+    """Maps of this process's broker."""
+
+    def __init__(self, hub: Hub, rules: Rules | None) -> None:
+        """`rules` None shows everything."""
+        self._hub = hub
+        self._rules = rules
+        self._map = FlowMap(hub.event_loop.driver, rules, hub.event_loop.driver.recorder is None)
+
+    @override
+    async def text(self) -> bytes:
+        return await result_of(self._hub.event_loop, self._steps())
+
+    @override
+    def stop(self) -> None:
+        self._map.stop()
+
+    def _steps(self) -> Steps[bytes]:
+        answer = yield from self._map.steps()
+        broker = self._hub.event_loop.driver.broker
+        whole = {"at": self._hub.now_ms(), "node": self._hub.node(self._rules), **answer}
+        return (yield from text_steps(whole, broker.work))
+
+
 class Channel:
     """Maps of what one set of users may see, with its watchers."""
 
-    def __init__(self, hub: Hub, key: str, rules: Rules | None) -> None:
+    def __init__(self, hub: Hub, key: str, maps: Maps) -> None:
         self.hub = hub
         self.key = key
         self.number = 0
@@ -46,8 +84,7 @@ class Channel:
         self.newest = b""
         """That map as an event."""
         self.watchers = 0
-        self._rules = rules
-        self._map = FlowMap(hub.event_loop.driver, rules, hub.event_loop.driver.recorder is None)
+        self._maps = maps
         self._waiting: list[asyncio.Future[None]] = []
         """Watchers that wait for the next map."""
         self._task: asyncio.Task[None] | None = hub.event_loop.loop.create_task(self._run())
@@ -68,7 +105,7 @@ class Channel:
             task, self._task = self._task, None  # Its error refers to a frame, and that to this channel.
             if task is not None:
                 task.cancel()
-            self._map.stop()
+            self._maps.stop()
             del self.hub.channels[self.key]
 
     def wake(self) -> None:
@@ -84,7 +121,7 @@ class Channel:
     async def _run(self) -> None:
         while True:
             try:
-                text = await result_of(self.hub.event_loop, self._text_steps())
+                text = await self._maps.text()
             except Exception:
                 log(INTERNAL_ERROR, "the flow map of the console cannot be collected", error=True)
             else:
@@ -95,13 +132,6 @@ class Channel:
                     if not waiting.done():
                         waiting.set_result(None)
             await asyncio.sleep(INTERVAL_S)
-
-    def _text_steps(self) -> Steps[bytes]:
-        """Return the next map as JSON."""
-        answer = yield from self._map.steps()
-        broker = self.hub.event_loop.driver.broker
-        whole = {"at": round((broker.now + broker.wall_offset) * 1000), "node": self.hub.node(self._rules), **answer}
-        return (yield from text_steps(whole, broker.work))
 
 
 class Hub:
@@ -126,11 +156,14 @@ class Hub:
             return f"{self.pool.refusal(holder, 1)}. Close a console"
         return "the broker stops" if self.closed else ""
 
-    def join(self, key: str, rules: Rules | None) -> Channel:
-        """Return the channel of a key with one watcher more; `rules` None shows everything."""
+    def join(self, key: str, rules: Rules | None, maps: Callable[[], Maps] | None = None) -> Channel:
+        """Return the channel of a key with one watcher more; `rules` None shows everything.
+
+        `maps` returns another source than the broker of this process.
+        """
         channel = self.channels.get(key)
         if channel is None:
-            channel = self.channels[key] = Channel(self, key, rules)
+            channel = self.channels[key] = Channel(self, key, OwnMaps(self, rules) if maps is None else maps())
         channel.watchers += 1
         return channel
 
@@ -139,6 +172,11 @@ class Hub:
         self.closed = True
         for channel in list(self.channels.values()):
             channel.wake()
+
+    def now_ms(self) -> int:
+        """Return the wall-clock time of a map in milliseconds."""
+        broker = self.event_loop.driver.broker
+        return round((broker.now + broker.wall_offset) * 1000)
 
     def node(self, rules: Rules | None) -> dict[str, object]:
         """Return the node: its name, version, and the alarms that a user with these rules may see (None: all)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
@@ -29,13 +30,14 @@ async def events(request: ApiRequest) -> Response:
         raise HttpError(503, "service_unavailable", reason, {"Retry-After": "10"})
     if request.http_request.method == "HEAD":
         return Response(media_type=EventStream.media_type)  # A stream has no end, and nothing of it would be sent.
-    if request.rules.has_tag(ADMINISTRATOR):
-        channel, tag = hub.join(EVERYTHING, None), ADMINISTRATOR
-    else:
-        named = isinstance(request.rules, UserRules)  # Those of a token may differ from others of its user.
-        key = f"user {request.user}" if named else f"token {id(request.rules)}"
-        channel, tag = hub.join(key, request.rules), MONITORING
-    return EventStream(request, channel, tag)
+    elsewhere = request.service.elsewhere
+    tag = ADMINISTRATOR if request.rules.has_tag(ADMINISTRATOR) else MONITORING
+    if tag == ADMINISTRATOR and elsewhere is None:
+        return EventStream(request, hub.join(EVERYTHING, None), tag)
+    named = isinstance(request.rules, UserRules)  # Those of a token may differ from others of its user.
+    key = f"user {request.user}" if named else f"token {id(request.rules)}"
+    maps = None if elsewhere is None else partial(elsewhere.maps, request)
+    return EventStream(request, hub.join(key, request.rules, maps), tag)
 
 
 class EventStream(Response):

@@ -1,0 +1,112 @@
+"""HTTP API of a node: each request is answered by those who have what it is about, as the row of its operation says.
+
+What one shard has is passed on to the shard whole. What all have is asked of all, and joined. Users, permissions,
+virtual hosts and the node itself are answered here, by the handlers of any broker.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.responses import Response
+from typing_extensions import override
+
+from penstock.access.permission import ADMINISTRATOR
+from penstock.cluster.answers import DECLARE_VHOST, DELETE_VHOST, NodeAnswers
+from penstock.cluster.http_pass import Begin, passed_on
+from penstock.cluster.node_maps import NodeMaps
+from penstock.cluster.shard_http import Headers, ShardRequest
+from penstock.cluster.ways import Ways
+from penstock.connections.control_request import ControlRequest
+from penstock.describe.table import Row
+from penstock.management.operation import ALL, VHOST, Operation, Route, who_answers
+from penstock.operations.joins import OVERVIEW, SUMMED
+from penstock.server.asker import Asker
+from penstock.server.http.console.hub import Maps
+from penstock.server.http.elsewhere import HttpElsewhere, Joined
+from penstock.server.http.request import ApiRequest, HttpError, decoded, http_actor, not_found
+
+BY_ANSWERS = (DECLARE_VHOST, DELETE_VHOST)
+"""Changes of the catalogue that shards take part in."""
+
+
+def asker_of(request: ApiRequest) -> Asker:
+    """Return the user of a request, for another process of the node."""
+    address = http_actor(request.http_request, request.user).address
+    return Asker.of_http(request.user, request.rules, request.expires_at, address)
+
+
+class NodeApi(HttpElsewhere):
+    """The shards of a node, for its HTTP API."""
+
+    def __init__(self, ways: Ways, answers: NodeAnswers) -> None:
+        self._ways = ways
+        self._answers = answers
+
+    @override
+    async def passed(self, request: ApiRequest, operation: Operation, route: Route) -> Response | None:
+        if "vhost" not in request.http_request.path_params:
+            return None
+        fields: Row = {**route.fixed, "vhost": vhost_of(request, route)}
+        return await self._passed(request, route) if who_answers(operation, fields) == VHOST else None
+
+    @override
+    async def answer(
+        self, request: ApiRequest, operation: Operation, route: Route, asked: ControlRequest
+    ) -> Response | Joined | None:
+        answers = who_answers(operation, asked.fields)
+        if answers == VHOST:
+            return await self._passed(request, route)
+        if answers != ALL and operation.name not in BY_ANSWERS:
+            return None
+        if operation.before is not None and operation.name in BY_ANSWERS:
+            request.before = operation.before(request.driver, asked)
+            if request.before is None and route.method == "DELETE":
+                raise not_found()
+        request.answered_elsewhere = True
+        vhost, is_job = vhost_of(request, route), operation.job is not None and request.flag("job")
+        found = await self._answers.joined(operation, asked.fields, vhost, asker_of(request), route.tag, is_job)
+        answer = found.answer
+        if operation.join is OVERVIEW and isinstance(answer, dict):
+            answer = await self._overview(request, operation, asked, answer)
+        return Joined(answer, [(each.shard, each.reason) for each in found.missing], is_job)
+
+    async def _overview(self, request: ApiRequest, operation: Operation, asked: ControlRequest, joined: Row) -> Row:
+        """Return the overview of the node: listeners, name and versions are its own, sums are those of the shards."""
+        steps = operation.run(request.driver, asked)
+        assert not isinstance(steps, dict | list | str) and steps is not None
+        own = await request.in_steps(steps)  # type: ignore[arg-type]
+        assert isinstance(own, dict)
+        return {**own, **{name: joined[name] for name in SUMMED if name in joined}}
+
+    async def _passed(self, request: ApiRequest, route: Route) -> Response | None:
+        """Pass a request on to the shard of its virtual host; None without such a virtual host."""
+        vhost = vhost_of(request, route)
+        shard = self._ways.shard_of(vhost)
+        if shard is None:
+            if vhost in request.driver.broker.vhosts:
+                reason = f"vhost '{vhost}' is being created"
+                raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
+            return None
+        request.answered_elsewhere = True
+        begin: Begin = partial(self._begin, shard, asker_of(request))
+        return await passed_on(request.http_request, begin, request.read)
+
+    async def _begin(self, shard: str, asker: Asker, method: bytes, target: bytes, headers: Headers) -> ShardRequest:
+        return await self._ways.request(shard, asker, method, target, headers)
+
+    @override
+    async def settled(self) -> None:
+        await self._answers.settled()
+
+    @override
+    def maps(self, request: ApiRequest) -> Maps:
+        rules = None if request.rules.has_tag(ADMINISTRATOR) else request.rules
+        return NodeMaps(request.service.hub, rules, self._ways, asker_of(request))
+
+
+def vhost_of(request: ApiRequest, route: Route) -> str:
+    """Return the virtual host that path or query of a request name; empty if they name none."""
+    if route.queried:
+        return request.query.get("vhost", "/")
+    return decoded(request.http_request.path_params.get("vhost", ""))
