@@ -139,11 +139,6 @@ class Parent(ShardListener):
         """
         if settings.store is not None:
             raise StartError("shards need a data directory, and the setting 'store' names a database")
-        if settings.definitions is not None:
-            raise StartError(
-                f"shards import no definitions at the start: start without '{settings.definitions}', and import them "
-                "by `penstock definitions import`"
-            )
         self._settings = settings
         self.data = data
         """Data directory of the node, which is that of its first shard."""
