@@ -54,6 +54,7 @@ from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr, set_level, without_log
 from penstock.server.process_facts import ServerFacts
 from penstock.server.shard import Allowance, Shard
+from penstock.server.shard_bridges import ShardBridges
 from penstock.server.start_report import log_start
 from penstock.server.tls.contexts import ServedCertificates
 from penstock.server.tls.layer import TlsLayer
@@ -157,6 +158,7 @@ class ShardProcess:
         http: HttpListener | None = None
         up: PassingUp | None = None
         taker: Taker | None = None
+        bridges = ShardBridges(shard)
         shard.lock()
         try:
             shard.begin()
@@ -178,6 +180,7 @@ class ShardProcess:
             if order.secret:
                 up = _pass_up(shard, order)
             shard.admit()
+            bridges.serve()
             if order.key:
                 taker = self._take_clients(shard)
             self._served.set()
@@ -186,6 +189,7 @@ class ShardProcess:
                 FREEZER.start(shard.driver.broker.work.done)
             await self._serve_until_stopped(shard)
         finally:
+            await bridges.stop()
             if taker is not None:
                 taker.close()
             if up is not None:
