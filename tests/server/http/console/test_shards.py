@@ -1,4 +1,4 @@
-"""Shards in the console: their card, the column of virtual hosts, the map by shard, and the band that names one away."""
+"""Shards in the console: their card, the column of virtual hosts, and the band that names one that is away."""
 
 from __future__ import annotations
 
