@@ -74,7 +74,7 @@ class PenstockNode:
     """Our broker in the form that is asked for, with a data directory of its own; it may be started again and again.
 
     With `store`, the URL of a database, it keeps there what is durable; with `port` it is always at that one, and with
-    `http_port` it serves the HTTP API there; `config` is its settings file.
+    `http_port` it serves the HTTP API there; `config` is its settings file; `options` are further ones of the command.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class PenstockNode:
         port: int = 0,
         http_port: int | None = None,
         config: Path | None = None,
+        options: tuple[str, ...] = (),
     ) -> None:
         self._environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         if name == COMPILED:
@@ -106,6 +107,7 @@ class PenstockNode:
             self._options += ["--http", f"127.0.0.1:{http_port}"]
         if config is not None:
             self._options += ["--config", str(config)]
+        self._options += options
         self.log = scratch / f"{name}.log"
 
     def launch(self) -> subprocess.Popen[str]:

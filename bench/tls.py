@@ -76,9 +76,11 @@ def build_relay(folder: Path) -> Path:
     return program
 
 
-def relay_to(port: int, program: Path, stack: ExitStack) -> int:
-    """Run a relay to a port with TLS until the stack unwinds; return its own port."""
-    process = subprocess.Popen([str(program), str(port)], stdout=subprocess.PIPE, text=True, start_new_session=True)
+def relay_to(port: int, program: Path, stack: ExitStack, *name: str) -> int:
+    """Run a relay to a port with TLS until the stack unwinds; return its own port. `name` is that of the server."""
+    process = subprocess.Popen(
+        [str(program), str(port), *name], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     stack.callback(processes.stop, process)
     assert process.stdout is not None
     return int(process.stdout.readline())

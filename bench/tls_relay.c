@@ -1,6 +1,7 @@
 /* Relay that speaks TLS to a broker, for a load generator that does not: every connection to 127.0.0.1:LISTEN gets one
  * by TLS to 127.0.0.1:PORT.  One thread; octets pass in pieces of up to 256 KiB, so records are as large as they can be.
- * tls_relay PORT: prints the port that it listens at.  Certificates are not verified. */
+ * tls_relay PORT [NAME]: prints the port that it listens at.  NAME is the server name that it asks for.  Certificates
+ * are not verified. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,6 +21,7 @@ enum { PIECE = 256 * 1024, MOST = 256 };
 struct way { unsigned char *octets; int start, end; };
 static struct link { int near, far; SSL *tls; struct way out, in; } links[MOST];
 static int count;
+static const char *server_name;
 
 static void fail(const char *what)
 {
@@ -46,6 +48,8 @@ static void take(int listening, int port, SSL_CTX *context)
     struct link *l = &links[count++];
     *l = (struct link){near, tcp(port, false), SSL_new(context), {malloc(PIECE), 0, 0}, {malloc(PIECE), 0, 0}};
     SSL_set_fd(l->tls, l->far);
+    if (server_name)
+        SSL_set_tlsext_host_name(l->tls, server_name);
     if (SSL_connect(l->tls) != 1)
         fail("no handshake");
     setsockopt(near, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -109,6 +113,7 @@ int main(int argc, char **words)
     struct sockaddr_in own;
     socklen_t size = sizeof own;
     int port = argc > 1 ? atoi(words[1]) : 0, listening = tcp(0, true);
+    server_name = argc > 2 ? words[2] : NULL;
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

@@ -19,6 +19,7 @@ from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, BrokerUnavailable
 from bench.crash.database import PostgresTarget
 from bench.crash.history import Violation
 from bench.crash.rounds import Rounds
+from bench.crash.shards import NodeRounds, NodeTarget
 from bench.crash.target import Target
 from bench.crash.wire import Gone, Refused
 
@@ -44,6 +45,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--store", choices=[SQLITE, POSTGRES], default=SQLITE,
                         help="where Penstock keeps what is durable (default %(default)s); postgres: in a server of "
                              "its own, which is killed at times too")  # fmt: skip
+    parser.add_argument("--shards", type=int, default=0, metavar="N",
+                        help="a node with so many shards: they are killed, or their parent")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=500, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=1, metavar="N", help="number of the first round: one that failed")
     parser.add_argument("--seed", type=int, help="what chance begins with (default: another one each time)")
@@ -54,6 +57,8 @@ def arguments() -> argparse.Namespace:
     wanted = parser.parse_args()
     if wanted.rounds < 1:
         parser.error(f"--rounds {wanted.rounds}: at least 1 is needed")
+    if wanted.shards < 0 or (wanted.shards and (wanted.broker == RABBITMQ or wanted.store == POSTGRES)):
+        parser.error(f"--shards {wanted.shards}: shards have Penstock's own stores, and there are at least 1")
     if wanted.broker == RABBITMQ and wanted.store == POSTGRES:
         parser.error(f"--store {POSTGRES}: {RABBITMQ} has a store of its own")
     if wanted.broker == "penstock":
@@ -61,7 +66,7 @@ def arguments() -> argparse.Namespace:
     return wanted
 
 
-def run(rounds: Rounds, first: int, count: int, keep_going: bool) -> list[tuple[int, list[Violation]]]:
+def run(rounds: Rounds | NodeRounds, first: int, count: int, keep_going: bool) -> list[tuple[int, list[Violation]]]:
     """Run them; return the rounds that failed."""
     failed = []
     for number in range(first, first + count):
@@ -78,13 +83,15 @@ def run(rounds: Rounds, first: int, count: int, keep_going: bool) -> list[tuple[
     return failed
 
 
-def totals(rounds: Rounds, failed: list[tuple[int, list[Violation]]], seconds: float) -> str:
+def totals(rounds: Rounds | NodeRounds, failed: list[tuple[int, list[Violation]]], seconds: float) -> str:
     """Return what came of it as text."""
     counts, target = rounds.counts, rounds.target
     restarts = target.restarts[1:] or [0.0]
     lines = [
         ("rounds", f"{counts['rounds']:,} in {seconds:,.0f} s, {len(failed)} failed; seed {rounds.seed}"),
         ("kills", f"{target.kills:,}; of the store's server {target.store_kills:,}"),
+        ("of shards", f"{counts['rounds of shards']:,} rounds, of the parent {counts['rounds of the parent']:,}; "
+                      f"clients ended by the death of another shard {counts['! neighbour']:,}"),
         ("clients", f"{counts['clients']:,}; of these {counts['clients of AMQP 1.0']:,} over AMQP 1.0"),
         ("confirmed", f"{counts['confirmed']:,}; delivered {counts['delivered']:,}"),
         ("had to be there", f"{counts['be there']:,}; lost {counts['! lost']:,}"),
@@ -118,14 +125,21 @@ def main() -> int:
     seed = wanted.seed if wanted.seed is not None else time.time_ns() % 1_000_000
     wanted.output.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f"{wanted.broker}-", dir=wanted.output))
+    target: Target
     try:
-        target = (PostgresTarget if wanted.store == POSTGRES else Target)(wanted.broker, scratch)
+        if wanted.shards:
+            target = NodeTarget(wanted.broker, scratch, wanted.shards)
+        else:
+            target = (PostgresTarget if wanted.store == POSTGRES else Target)(wanted.broker, scratch)
     except BrokerUnavailable as reason:
         say(str(reason))
         return 2
     say(f"{target.node.title}; seed {seed}, rounds {wanted.first} to {wanted.first + wanted.rounds - 1}, in {scratch}")
     amqp10 = 0.0 if wanted.broker == RABBITMQ else wanted.amqp10
-    rounds, begun = Rounds(target, seed, amqp10), time.monotonic()
+    begun = time.monotonic()
+    rounds: Rounds | NodeRounds = Rounds(target, seed, amqp10)
+    if isinstance(target, NodeTarget):
+        rounds = NodeRounds(target, seed, amqp10)
     try:
         failed = run(rounds, wanted.first, wanted.rounds, wanted.keep_going)
     except BrokerUnavailable as reason:
@@ -140,7 +154,7 @@ def main() -> int:
     if failed:
         number = failed[0][0]
         say(f"Round {number} was the first: its journal, its data as the kill left them and the log are in {scratch}")
-        again = f"--broker {wanted.broker} --store {wanted.store} --amqp10 {amqp10}"
+        again = f"--broker {wanted.broker} --store {wanted.store} --shards {wanted.shards} --amqp10 {amqp10}"
         again += f" --seed {seed} --first {number} --rounds 1"
         say(f"Once more: python -m bench.crash {again}")
         return 1

@@ -5,7 +5,7 @@ import random
 from bench.crash.history import History, Thing, Wipe, now
 from bench.crash.parties import Party
 from bench.crash.topology import ARGUMENTS
-from bench.crash.wire import Link
+from bench.crash.wire import Address, Link
 from penstock.wire.amqp091 import spec
 
 PREFIX = "built."
@@ -25,8 +25,8 @@ def pause(party: Party, link: Link) -> None:
 class Wiping(Party):
     """Takes all that is in a queue that others publish to, and nobody consumes from."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, queue: str) -> None:
-        super().__init__(name, port, history, chance)
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random, queue: str) -> None:
+        super().__init__(name, address, history, chance)
         self.queue = queue
 
 

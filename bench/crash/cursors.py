@@ -10,11 +10,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple, Self
+from urllib.parse import quote
 
 from bench.crash.history import Copy, History, Settlement, now
 from bench.crash.judge import Found, Verdict
 from bench.crash.parties import Party
-from bench.crash.wire import PATIENCE_S
+from bench.crash.wire import PATIENCE_S, Address
 from penstock import sync
 from penstock.client.errors import ClientError, ControlError
 from penstock.sync import connect
@@ -115,13 +116,13 @@ class Cursor:
 class Reader(Party):
     """Reads batch after batch through the cursor and settles what it has read."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, cursor: Cursor) -> None:
-        super().__init__(name, port, history, chance)
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random, cursor: Cursor) -> None:
+        super().__init__(name, address, history, chance)
         self.cursor = cursor
 
     def act(self) -> None:
         try:
-            with connect(url_of(self.port), protocol="amqp091", reconnect=False) as control:
+            with connect(url_of(self.address), protocol="amqp091", reconnect=False) as control:
                 self._read(control)
         except ControlError as refused:
             self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
@@ -148,9 +149,9 @@ class Reader(Party):
                 copies = []
 
 
-def url_of(port: int) -> str:
+def url_of(address: Address) -> str:
     """Return the URL of the broker."""
-    return f"amqp://guest:guest@127.0.0.1:{port}/"
+    return f"amqp://guest:guest@127.0.0.1:{address.port}/{quote(address.vhost, safe='')}"
 
 
 def read_range(control: sync.Connection, cursor: Cursor, token: int, start: int, end: int) -> Iterator[Row]:
@@ -167,8 +168,8 @@ def read_range(control: sync.Connection, cursor: Cursor, token: int, start: int,
 class CursorWitness:
     """Looks at the queues through their cursors after a restart."""
 
-    def __init__(self, port: int, history: History, cursors: Iterable[Cursor]) -> None:
-        self._control = connect(url_of(port), protocol="amqp091", reconnect=False)
+    def __init__(self, address: Address, history: History, cursors: Iterable[Cursor]) -> None:
+        self._control = connect(url_of(address), protocol="amqp091", reconnect=False)
         self._history = history
         self._cursors = list(cursors)
         self._tokens: dict[str, int] = {}

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from bench.crash.history import Copy, History
 from bench.crash.parties import Consumer, Party, Publisher
 from bench.crash.topology import GROUPED, straight
-from bench.crash.wire import Delivery, Link
+from bench.crash.wire import Address, Delivery, Link
 
-Place = Callable[[], tuple[str, int, History, random.Random]]
+Place = Callable[[], tuple[str, Address, History, random.Random]]
 """Returns the first arguments of the next client."""
 
 
@@ -72,9 +72,9 @@ class GroupConsumer(Consumer):
     """One of several consumers of a queue with groups."""
 
     def __init__(
-        self, name: str, port: int, history: History, chance: random.Random, queue: str, holdings: Holdings
+        self, name: str, address: Address, history: History, chance: random.Random, queue: str, holdings: Holdings
     ) -> None:
-        super().__init__(name, port, history, chance, queue)
+        super().__init__(name, address, history, chance, queue)
         self.holdings = holdings
         self.prefetch = chance.choice((1, 2, 10, 100))
         self.step = chance.randint(1, self.prefetch)

@@ -164,6 +164,8 @@ class History:
         self.deliveries = 0
         self.transferred = 0
         """Messages that were moved or redriven by jobs that were answered."""
+        self.over = False
+        """True when clients that connect are to leave: the broker is being killed, and may come back at once."""
         self.waiting: tuple[str, Callable[[], None]] | None = None
         """Whom to call at once when an answer of this kind has been read: one of `ANSWERS`."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.crash.history import LARGEST, Copy, Fate, History, Settlement, Transaction, body_of, now
 from bench.crash.topology import LATER, LOCAL_OWN, SUBSCRIPTION, TX_IN, TX_OUT, Road, straight
-from bench.crash.wire import FORCED, Delivery, Gone, Link, Refused
+from bench.crash.wire import FORCED, Address, Delivery, Gone, Link, Refused
 from bench.crash.wire10 import Link10, SubscribedLink10
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
@@ -35,9 +35,9 @@ def some_size(chance: random.Random) -> int:
 class Party(threading.Thread):
     """One client. Its name (round.party) begins the message-ids of what it publishes."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random) -> None:
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random) -> None:
         super().__init__(name=name, daemon=True)
-        self.port = port
+        self.address = address
         self.history = history
         self.chance = chance
         self.headers = 0.25
@@ -71,8 +71,10 @@ class Party(threading.Thread):
         raise NotImplementedError
 
     def connect(self) -> Link:
-        """Connect."""
-        self._links.append(self.link_type(self.port))
+        """Connect. Raises Gone if the round is over: then the next broker may have answered, and this one is dead."""
+        self._links.append(self.link_type(self.address))
+        if self.history.over:
+            raise Gone(None, "the round is over")
         return self._links[-1]
 
     def confirming(self) -> Link:
@@ -134,9 +136,9 @@ class Party(threading.Thread):
 class Publisher(Party):
     """Keeps a window of unconfirmed messages full; some of them transient, some with a short life."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, road: Road, *,
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random, road: Road, *,
                  queue_ms: int = 0, plain: bool = False) -> None:  # fmt: skip
-        super().__init__(name, port, history, chance)
+        super().__init__(name, address, history, chance)
         self.road = road
         self.window = chance.choice((1, 10, 1000))
         self.queue_ms = queue_ms
@@ -185,8 +187,8 @@ class Consumer(Party):
     and some publish now and then, so that the confirmation makes the acknowledgements before it sure.
     """
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, queue: str) -> None:
-        super().__init__(name, port, history, chance)
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random, queue: str) -> None:
+        super().__init__(name, address, history, chance)
         self.queue = queue
         self.prefetch = chance.choice((1, 10, 100, 0))
         self.step = chance.randint(1, self.prefetch or 50)
@@ -284,8 +286,8 @@ class Consumer(Party):
 class Lagging(Consumer):
     """Is slower than the publishers for a while, then as fast as it can: what has piled up is read from the disk."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, queue: str) -> None:
-        super().__init__(name, port, history, chance, queue)
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random, queue: str) -> None:
+        super().__init__(name, address, history, chance, queue)
         self.lag_s = chance.uniform(0.0, 0.6)
         self.pause_s = chance.uniform(0.001, 0.02)
         self._fast_from = 0
@@ -306,8 +308,8 @@ class Lagging(Consumer):
 class Subscriber(Consumer):
     """Has a durable subscription with no-local, and publishes to its topic on the same connection."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random) -> None:
-        super().__init__(name, port, history, chance, SUBSCRIPTION)
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random) -> None:
+        super().__init__(name, address, history, chance, SUBSCRIPTION)
         self.link_type = SubscribedLink10
         self.leaves_after = 0  # A successor would have to wait until the broker has noticed.
 
@@ -325,9 +327,9 @@ class Subscriber(Consumer):
 class Transacting(Party):
     """Takes from one queue and publishes to others in transactions; some are rolled back."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, queue: str,
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random, queue: str,
                  more: Sequence[Road] = ()) -> None:  # fmt: skip
-        super().__init__(name, port, history, chance)
+        super().__init__(name, address, history, chance)
         self.queue = queue
         self.more = more
         """Where it publishes to besides."""

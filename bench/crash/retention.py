@@ -14,7 +14,7 @@ from bench.crash.history import History
 from bench.crash.parties import Party
 from bench.crash.streams import Appender, Place, read_stream
 from bench.crash.topology import RETAINED
-from bench.crash.wire import Link, Refused
+from bench.crash.wire import Address, Link, Refused
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
 
@@ -36,8 +36,10 @@ class RetainedMessages:
 class RetainedWorker(Party):
     """Acknowledges what it gets, one by one or several at once, with a barrier after some of them."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, known: RetainedMessages) -> None:
-        super().__init__(name, port, history, chance)
+    def __init__(
+        self, name: str, address: Address, history: History, chance: random.Random, known: RetainedMessages
+    ) -> None:
+        super().__init__(name, address, history, chance)
         self.known = known
         self.step = chance.choice((1, 1, 7))
         self._behind: dict[int, list[str]] = {}
@@ -82,11 +84,11 @@ def retaining(place: Place, chance: random.Random, known: RetainedMessages) -> I
             yield RetainedWorker(*place(), known)
 
 
-def check_retained(port: int, history: History, known: RetainedMessages) -> int:
+def check_retained(address: Address, history: History, known: RetainedMessages) -> int:
     """Read queue and companion after a restart; blame what is lost or doubled. Return the retained messages."""
-    retained = [name for _, name in read_stream(port, COMPANION)]
+    retained = [name for _, name in read_stream(address, COMPANION)]
     there = set(retained)
-    ready = _ready(port)
+    ready = _ready(address)
     left = set(ready)
     if len(there) != len(retained):
         history.blame("doubled", f"{COMPANION} has {len(retained) - len(there)} messages twice")
@@ -105,9 +107,9 @@ def check_retained(port: int, history: History, known: RetainedMessages) -> int:
     return len(retained)
 
 
-def _ready(port: int) -> list[str]:
+def _ready(address: Address) -> list[str]:
     """Return the messages of the queue, which go back to it."""
-    link = Link(port)
+    link = Link(address)
     found: list[str] = []
     try:
         answer = link.ask(spec.QUEUE_DECLARE, queue=RETAINED, passive=True)

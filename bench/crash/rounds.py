@@ -48,6 +48,7 @@ from bench.crash.topology import (
     straight,
 )
 from bench.crash.transfers import Mover, Redriver, Rejecter
+from bench.crash.wire import Address
 from bench.crash.wire10 import Link10, subscribe
 from bench.crash.witness import Witness
 
@@ -61,7 +62,7 @@ JOIN_S = 30.0
 """Seconds in which the clients of a dead broker must have noticed."""
 Cursors = dict[str, Cursor]
 """By queue; empty where the broker knows none."""
-Place = Callable[[], tuple[str, int, History, random.Random]]
+Place = Callable[[], tuple[str, Address, History, random.Random]]
 """Returns the first arguments of the next client."""
 
 
@@ -105,7 +106,7 @@ def plan_of(seed: int, number: int) -> tuple[Plan, random.Random]:
 
 def parties(
     name: str,
-    port: int,
+    address: Address,
     history: History,
     chance: random.Random,
     cursors: Cursors,
@@ -120,8 +121,8 @@ def parties(
     """
     found: list[Party] = []
 
-    def place() -> tuple[str, int, History, random.Random]:
-        return f"{name}.{len(found)}", port, history, random.Random(chance.random())
+    def place() -> tuple[str, Address, History, random.Random]:
+        return f"{name}.{len(found)}", address, history, random.Random(chance.random())
 
     for road in chance.sample(ROADS, chance.randint(2, 5)):
         found.append(Publisher(*place(), road))
@@ -234,8 +235,9 @@ def paging(place: Place, chance: random.Random, cursors: Cursors) -> Iterator[Pa
 class Rounds:
     """The rounds of a run, on one data directory."""
 
-    def __init__(self, target: Target, seed: int, amqp10: float = 0.0) -> None:
+    def __init__(self, target: Target, seed: int, amqp10: float = 0.0, vhost: str = "/") -> None:
         self.target = target
+        self.vhost = vhost
         self.amqp10 = amqp10
         """Share of the clients that speak AMQP 1.0."""
         self.seed = seed
@@ -245,29 +247,35 @@ class Rounds:
         self.cursors: Cursors = {cursor.queue: cursor for cursor in cursors}
         self.streams: Ledgers = {name: Ledger() for name in STREAMS} if target.ours else {}
         self.retained = RetainedMessages() if target.ours else None
-        self._port = 0
+        self._holdings = Holdings()
+        """Of the present load."""
+        self._address = Address(0, vhost)
 
     def run(self, number: int) -> list[Violation]:
         """Run a round; return the promises that were broken."""
         plan, chance = plan_of(self.seed, number)
-        if not self._port:
-            self._begin()
+        if not self._address.port:
+            self.begin(self.target.start())
         self.history.promises = self.promises(plan)
         for life, load_s in enumerate(plan.loads_s):
             if life:
-                self._port = self.target.start()
-                with Witness(self._port, self.history, self.target.promises) as witness:
+                self._address = Address(self.target.start(), self.vhost)
+                with Witness(self._address, self.history, self.target.promises) as witness:
                     witness.check_things()
             self._load(plan, f"{plan.name}.{life}", load_s, chance)
         self.target.keep_data()
         for _ in range(plan.dies_again):
             self.target.start_and_kill(chance)
-        self._port = self.target.start()
+        return self.verify(self.target.start(), plan, chance)
+
+    def verify(self, port: int, plan: Plan, chance: random.Random) -> list[Violation]:
+        """Return the promises that were broken, of the broker that has come back at a port."""
+        self._address = Address(port, self.vhost)
         with ExitStack() as stack:
-            witness = stack.enter_context(Witness(self._port, self.history, self.target.promises))
+            witness = stack.enter_context(Witness(self._address, self.history, self.target.promises))
             reader = None
             if self.cursors:
-                reader = stack.enter_context(CursorWitness(self._port, self.history, self.cursors.values()))
+                reader = stack.enter_context(CursorWitness(self._address, self.history, self.cursors.values()))
             return self._verify(plan, chance, witness, reader)
 
     def promises(self, plan: Plan) -> Promises:
@@ -276,13 +284,14 @@ class Rounds:
         alone = self.target.store_is_mortal and plan.store in (Store.DIES_BEFORE, Store.COMES_BACK)
         return promises._replace(marks=False) if alone else promises
 
-    def _begin(self) -> None:
-        self._port = self.target.start()
-        with Witness(self._port, self.history, self.target.promises) as witness:
+    def begin(self, port: int) -> None:
+        """Declare everything in a broker that has nothing yet."""
+        self._address = Address(port, self.vhost)
+        with Witness(self._address, self.history, self.target.promises) as witness:
             topology.declare(witness.link, self.history, self.target.ours)
         if self.cursors:
-            subscribe(self._port)
-            with CursorWitness(self._port, self.history, self.cursors.values()) as reader:
+            subscribe(self._address)
+            with CursorWitness(self._address, self.history, self.cursors.values()) as reader:
                 reader.create()
 
     def _verify(
@@ -292,9 +301,9 @@ class Rounds:
         history = self.history
         if reader is not None:
             self.counts["paged"] += reader.paged()
-        self.counts["in streams"] += check_streams(self._port, history, self.streams)
+        self.counts["in streams"] += check_streams(self._address, history, self.streams)
         if self.retained is not None:
-            self.counts["retained"] += check_retained(self._port, history, self.retained)
+            self.counts["retained"] += check_retained(self._address, history, self.retained)
         witness.check_things()
         declared = drained(self.target.ours)
         subscribed = self.target.ours and witness.has(SUBSCRIPTION)
@@ -319,19 +328,36 @@ class Rounds:
             reader.settle(verdict, chance)
         topology.declare(witness.link, history, self.target.ours)
         if self.target.ours and not subscribed:
-            subscribe(self._port)
+            subscribe(self._address)
         return violations
 
-    def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:
-        holdings = Holdings()
+    def begin_load(self, name: str, chance: random.Random) -> list[Party]:
+        """Start the clients of a load."""
+        self.history.over = False
+        self._holdings = Holdings()
         clients = parties(
-            name, self._port, self.history, chance, self.cursors, self.amqp10, self.streams, self.retained, holdings
-        )
+            name, self._address, self.history, chance, self.cursors, self.amqp10, self.streams, self.retained,
+            self._holdings,
+        )  # fmt: skip
         self.counts["clients"] += len(clients)
         self.counts["clients of AMQP 1.0"] += sum(issubclass(client.link_type, Link10) for client in clients)
-        begun = time.monotonic()
         for client in clients:
             client.start()
+        return clients
+
+    def end_load(self, clients: list[Party]) -> None:
+        """Wait until the clients have noticed the end of the broker."""
+        for client in clients:
+            client.join(JOIN_S)
+            if client.is_alive():
+                self.history.blame(
+                    "harness", f"{client.name} {type(client).__name__} has not noticed the end in {JOIN_S:g} s"
+                )
+        self.counts["groups passed on"] += self._holdings.passed
+
+    def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:
+        begun = time.monotonic()
+        clients = self.begin_load(name, chance)
         time.sleep(max(0.0, begun + load_s - time.monotonic()))
         self._without_store(plan)
         if self.target.has_ended():
@@ -347,13 +373,7 @@ class Rounds:
         if plan.store == Store.DIES_TOO:
             self.target.kill_store()
         self.target.start_store()
-        for client in clients:
-            client.join(JOIN_S)
-            if client.is_alive():
-                self.history.blame(
-                    "harness", f"{client.name} {type(client).__name__} has not noticed the end in {JOIN_S:g} s"
-                )
-        self.counts["groups passed on"] += holdings.passed
+        self.end_load(clients)
 
     def _without_store(self, plan: Plan) -> None:
         """Kill the store under load, if that is planned and it can be killed."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from bench.crash.history import History, body_of
 from bench.crash.parties import Party, some_size
-from bench.crash.wire import Delivery, Link, Refused
+from bench.crash.wire import Address, Delivery, Link, Refused
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
 
@@ -40,7 +40,7 @@ class Ledger:
 
 
 Ledgers = dict[str, Ledger]
-Place = Callable[[], tuple[str, int, History, random.Random]]
+Place = Callable[[], tuple[str, Address, History, random.Random]]
 """Returns the first arguments of the next client."""
 
 
@@ -57,14 +57,14 @@ class Appender(Party):
     def __init__(
         self,
         name: str,
-        port: int,
+        address: Address,
         history: History,
         chance: random.Random,
         queue: str,
         confirmed: set[str],
         modes: tuple[int, ...],
     ) -> None:
-        super().__init__(name, port, history, chance)
+        super().__init__(name, address, history, chance)
         self.queue = queue
         self.confirmed = confirmed
         self.modes = modes
@@ -98,9 +98,9 @@ class StreamReader(Party):
     """Reads a stream from some offset, in order, and acknowledges in its own way."""
 
     def __init__(
-        self, name: str, port: int, history: History, chance: random.Random, stream: str, ledger: Ledger
+        self, name: str, address: Address, history: History, chance: random.Random, stream: str, ledger: Ledger
     ) -> None:
-        super().__init__(name, port, history, chance)
+        super().__init__(name, address, history, chance)
         self.stream = stream
         self.ledger = ledger
 
@@ -137,11 +137,11 @@ def appending(place: Place, chance: random.Random, ledgers: Ledgers) -> Iterator
                 yield StreamReader(*place(), stream, ledger)
 
 
-def check_streams(port: int, history: History, ledgers: Ledgers) -> int:
+def check_streams(address: Address, history: History, ledgers: Ledgers) -> int:
     """Read all streams after a restart; blame what is lost, doubled or moved. Return the number of messages."""
     total = 0
     for stream, ledger in ledgers.items():
-        found = read_stream(port, stream)
+        found = read_stream(address, stream)
         total += len(found)
         first = found[0][0] if found else 0
         names = [name for _, name in found]
@@ -163,9 +163,9 @@ def check_streams(port: int, history: History, ledgers: Ledgers) -> int:
     return total
 
 
-def read_stream(port: int, stream: str) -> list[tuple[int, str]]:
+def read_stream(address: Address, stream: str) -> list[tuple[int, str]]:
     """Return offset and name of all messages of a stream; none if it is not there."""
-    link = Link(port)
+    link = Link(address)
     try:
         answer = link.ask(spec.QUEUE_DECLARE, queue=stream, passive=True)
         count = int(str(answer.args["message_count"]))

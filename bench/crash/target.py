@@ -98,7 +98,7 @@ class Target:
         """Keep what the kill has left, while nobody is at work on it."""
         shutil.rmtree(self._copy, ignore_errors=True)
         if self.node.data.exists():
-            shutil.copytree(self.node.data, self._copy, symlinks=True)
+            shutil.copytree(self.node.data, self._copy, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
 
     def save_data(self, name: str) -> None:
         """Save what was kept last, or else what there is, under a name."""

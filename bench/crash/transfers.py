@@ -9,7 +9,7 @@ from bench.crash.cursors import url_of
 from bench.crash.history import History, now
 from bench.crash.parties import Party
 from bench.crash.topology import AGAIN, AGAIN_DEAD, MOVED
-from bench.crash.wire import Link
+from bench.crash.wire import Address, Link
 from penstock import sync
 from penstock.client.errors import ClientError, ControlError
 from penstock.sync import connect
@@ -21,14 +21,14 @@ CANCELLED = 406
 class Mover(Party):
     """Moves all, or some, of a queue into another one, again and again; cancels some of these jobs."""
 
-    def __init__(self, name: str, port: int, history: History, chance: random.Random, queue: str) -> None:
-        super().__init__(name, port, history, chance)
+    def __init__(self, name: str, address: Address, history: History, chance: random.Random, queue: str) -> None:
+        super().__init__(name, address, history, chance)
         self.queue = queue
 
     def act(self) -> None:
         link = self.connect()
         try:
-            with connect(url_of(self.port), protocol="amqp091", reconnect=False) as control:
+            with connect(url_of(self.address), protocol="amqp091", reconnect=False) as control:
                 while True:
                     pause(self, link)
                     self._move(control, link)
@@ -75,7 +75,7 @@ class Redriver(Party):
     def act(self) -> None:
         link = self.connect()
         try:
-            with connect(url_of(self.port), protocol="amqp091", reconnect=False) as control:
+            with connect(url_of(self.address), protocol="amqp091", reconnect=False) as control:
                 while True:
                     pause(self, link)
                     count = self.chance.choice((None, None, 5))

@@ -23,6 +23,13 @@ FORCED = 320
 """The code of a connection.close by a broker that is told to stop (connection-forced)."""
 
 
+class Address(NamedTuple):
+    """Place that clients connect to: a port of 127.0.0.1, and a virtual host there."""
+
+    port: int
+    vhost: str = "/"
+
+
 class Gone(Exception):
     """The connection has ended: the broker's code and text, or None and what the socket said."""
 
@@ -51,7 +58,7 @@ class Delivery(NamedTuple):
 class Link:
     """A connection to 127.0.0.1; every call may raise Gone or Refused."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, address: Address) -> None:
         self.deliveries: deque[Delivery] = deque()
         """What came for consumers and basic.get, and nobody has taken yet."""
         self.returned = 0
@@ -68,8 +75,9 @@ class Link:
         self._left = 0
         self._body: list[bytes] = []
         self._closed: Refused | None = None
+        self._vhost = address.vhost
         try:
-            self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+            self._socket = socket.create_connection(("127.0.0.1", address.port), PATIENCE_S)
         except OSError as error:
             raise Gone(None, str(error)) from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -101,7 +109,7 @@ class Link:
             frame_max=self._frame_max,
             heartbeat=0,
         )
-        self._ask(0, spec.CONNECTION_OPEN, virtual_host="/")
+        self._ask(0, spec.CONNECTION_OPEN, virtual_host=self._vhost)
         self.ask(spec.CHANNEL_OPEN)
 
     def reopen(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from bench.crash.topology import LOCAL_CONTAINER, LOCAL_EXCHANGE, LOCAL_LINK, SUBSCRIPTION
-from bench.crash.wire import FORCED, Delivery, Gone, Link, Refused
+from bench.crash.wire import FORCED, Address, Delivery, Gone, Link, Refused
 from penstock.content.properties import Properties
 from penstock.protocols.amqp10.message_format import Amqp10Format
 from penstock.wire.amqp091 import spec as spec091
@@ -85,7 +85,7 @@ class Link10(Link):
         """Delivery-id of that request."""
         init = composite(spec.SASL_INIT, mechanism="PLAIN", initial_response=plain_response("guest", "guest"))
         self._out += SASL_HEADER + frame(0, encode_composite(init), spec.FRAME_SASL) + AMQP_HEADER
-        self._say(spec.OPEN, container_id=self.container or f"crash-{id(self)}")
+        self._say(spec.OPEN, container_id=self.container or f"crash-{id(self)}", hostname=f"vhost:{self._vhost}")
         self._say(spec.BEGIN, next_outgoing_id=0, incoming_window=WINDOW, outgoing_window=WINDOW)
         self._frame_max = int(self._await("open").number("max_frame_size", 1 << 16))
         self._frames_left = int(self._await("begin").number("incoming_window"))
@@ -368,9 +368,9 @@ class SubscribedLink10(Link10):
         )
 
 
-def subscribe(port: int) -> None:
+def subscribe(address: Address) -> None:
     """Make the subscription: it lasts when its link has gone."""
-    link = SubscribedLink10(port)
+    link = SubscribedLink10(address)
     link.ask(spec091.BASIC_CONSUME, queue=SUBSCRIPTION)
     link.wait_attached()
     link.abort()

@@ -9,7 +9,7 @@ from bench.crash.history import Copy, History, Settlement, Thing, Wipe, now
 from bench.crash.judge import Found, Verdict
 from bench.crash.promises import Promises
 from bench.crash.topology import DELAYED, OURS, TIMED, TIMED_MS, straight
-from bench.crash.wire import PATIENCE_S, Gone, Link, Refused
+from bench.crash.wire import PATIENCE_S, Address, Gone, Link, Refused
 from penstock.content.properties import Properties
 from penstock.sync import connect
 from penstock.wire.amqp091 import spec
@@ -22,10 +22,10 @@ MOST_KEPT = 4 << 20
 class Witness:
     """A client that looks after a restart."""
 
-    def __init__(self, port: int, history: History, promises: Promises) -> None:
+    def __init__(self, address: Address, history: History, promises: Promises) -> None:
         self._promises = promises
-        self._port = port
-        self.link = Link(port)
+        self._address = address
+        self.link = Link(address)
         self.link.ask(spec.CONFIRM_SELECT)
         self.link.on_confirm = self._told
         self._history = history
@@ -120,7 +120,7 @@ class Witness:
         """Return all that is ready in a queue, in its order."""
         link, found = self.link, []
         if queue in DELAYED:
-            with connect(url_of(self._port), protocol="amqp091", reconnect=False) as control:
+            with connect(url_of(self._address), protocol="amqp091", reconnect=False) as control:
                 control.request("message.send-now", queue=queue, id="all")
         tag = link.ask(spec.BASIC_CONSUME, queue=queue).args["consumer_tag"]
         deadline = time.monotonic() + PATIENCE_S

@@ -22,6 +22,7 @@ from bench.crash.promises import Promises
 from bench.crash.rounds import Rounds, parties, plan_of
 from bench.crash.target import Target
 from bench.crash.topology import ARGUMENTS, OURS, PAGED_ROADS, PAGED_WORK, PAGING, RETAINED, STREAMS, Road, straight
+from bench.crash.wire import Address
 from tests.profiles import thorough
 from tests.support.postgres import needs_postgres
 
@@ -155,7 +156,7 @@ def test_round_follows_from_seed_and_number() -> None:
 
     def who(seed: int, number: int) -> list[object]:
         plan, chance = plan_of(seed, number)
-        clients = parties("1.0", 1, History(Promises()), chance, cursors)
+        clients = parties("1.0", Address(1), History(Promises()), chance, cursors)
         return [plan, *((type(client), client.name, client.chance.random()) for client in clients)]
 
     assert who(3, 4) == who(3, 4)
@@ -168,7 +169,7 @@ def test_clients_of_rabbitmq_use_nothing_that_it_does_not_know() -> None:
     for number in range(50):
         for cursors, found in (({}, plain), ({name: Cursor(name) for name in OURS}, ours)):
             _, chance = plan_of(3, number)
-            clients = parties("1.0", 1, History(Promises()), chance, cursors)
+            clients = parties("1.0", Address(1), History(Promises()), chance, cursors)
             found |= {vars(client).get("queue") or vars(client).get("road") for client in clients}
     assert not {queue for queue in plain if isinstance(queue, str)} & {*PAGING, *OURS}
     assert not {road for road in plain if isinstance(road, Road)} & {*PAGED_ROADS, *map(straight, OURS)}

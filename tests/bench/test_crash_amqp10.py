@@ -10,7 +10,7 @@ from bench.crash.parties import Consumer, Publisher, Transacting
 from bench.crash.promises import Promises
 from bench.crash.rounds import parties
 from bench.crash.topology import LOCAL_EXCHANGE, SUBSCRIPTION
-from bench.crash.wire import Link
+from bench.crash.wire import Address, Link
 from bench.crash.wire10 import Link10, SubscribedLink10, subscribe
 from penstock.content.properties import Properties
 from penstock.wire.amqp091 import spec
@@ -30,7 +30,7 @@ def ready(link: Link, queue: str) -> object:
 
 def test_publishes_are_confirmed_and_deliveries_settled(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
-        witness, link = Link(broker.port), Link10(broker.port)
+        witness, link = Link(Address(broker.port)), Link10(Address(broker.port))
         declare(witness, "q")
         told: list[tuple[int, bool]] = []
         link.on_confirm = lambda number, multiple, positive: told.append((number, positive))
@@ -64,7 +64,7 @@ def test_publishes_are_confirmed_and_deliveries_settled(tmp_path: Path) -> None:
 
 def test_transactions_are_declared_rolled_back_and_discharged(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
-        witness, link = Link(broker.port), Link10(broker.port)
+        witness, link = Link(Address(broker.port)), Link10(Address(broker.port))
         declare(witness, "in", "out")
         witness.publish("", "in", Properties(delivery_mode=2), b"work")
         witness.flush()
@@ -88,21 +88,21 @@ def test_share_of_the_clients_of_a_load_speaks_amqp_1_0(tmp_path: Path) -> None:
         found = [
             client
             for seed in range(20)
-            for client in parties("1", 1, History(Promises()), random.Random(seed), {}, share)
+            for client in parties("1", Address(1), History(Promises()), random.Random(seed), {}, share)
             if isinstance(client, (Consumer, Transacting))
         ]
         assert {client.link_type for client in found} == expected
     assert any(
         client.settled
         for seed in range(20)
-        for client in parties("1", 1, History(Promises()), random.Random(seed), {}, 1.0)
+        for client in parties("1", Address(1), History(Promises()), random.Random(seed), {}, 1.0)
         if isinstance(client, Publisher)
     )
 
 
 def test_aborted_message_is_never_seen_and_its_credit_comes_back(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
-        witness, link = Link(broker.port), Link10(broker.port)
+        witness, link = Link(Address(broker.port)), Link10(Address(broker.port))
         declare(witness, "q")
         told: list[int] = []
         link.on_confirm = lambda number, multiple, positive: told.append(number)
@@ -119,10 +119,10 @@ def test_aborted_message_is_never_seen_and_its_credit_comes_back(tmp_path: Path)
 
 def test_subscriber_with_no_local_gets_messages_of_others_only(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
-        witness = Link(broker.port)
+        witness = Link(Address(broker.port))
         witness.ask(spec.EXCHANGE_DECLARE, exchange=LOCAL_EXCHANGE, type="fanout", durable=True)
-        subscribe(broker.port)
-        link = SubscribedLink10(broker.port)
+        subscribe(Address(broker.port))
+        link = SubscribedLink10(Address(broker.port))
         told: list[int] = []
         link.on_confirm = lambda number, multiple, positive: told.append(number)
         link.ask(spec.BASIC_CONSUME, queue=SUBSCRIPTION)

@@ -14,7 +14,7 @@ from bench.crash.parties import Publisher
 from bench.crash.promises import Promises
 from bench.crash.target import Target
 from bench.crash.topology import GROUPED, straight
-from bench.crash.wire import Link
+from bench.crash.wire import Address, Link
 from penstock.wire.amqp091 import spec
 from tests.bench.test_crash import FORM
 from tests.support.brokers import PATIENCE, eventually
@@ -74,13 +74,13 @@ def target(tmp_path: Path) -> Iterator[Target]:
 @pytest.mark.parametrize("grouped", [True, False])
 def test_group_consumers_find_out_a_broker_without_groups(target: Target, grouped: bool) -> None:
     history, holdings, chance = History(Promises()), Holdings(), random.Random(1)
-    port = target.start()
-    link = Link(port)
+    address = Address(target.start())
+    link = Link(address)
     link.ask(spec.QUEUE_DECLARE, queue=QUEUE, arguments=GROUPED[QUEUE] if grouped else {})
     link.abort()
-    publisher = Publisher("p", port, history, chance, straight(QUEUE), plain=True)
+    publisher = Publisher("p", address, history, chance, straight(QUEUE), plain=True)
     publisher.groups = 12
-    consumers = [GroupConsumer(f"c{number}", port, history, chance, QUEUE, holdings) for number in range(2)]
+    consumers = [GroupConsumer(f"c{number}", address, history, chance, QUEUE, holdings) for number in range(2)]
     for consumer in consumers:
         consumer.prefetch, consumer.holds, consumer.leaves_after, consumer.barriers = 10 if grouped else 100, True, 0, 0
     for client in (*consumers, publisher):

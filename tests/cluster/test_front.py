@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -161,3 +161,16 @@ def test_certificate_that_cannot_be_read_stops_the_start(authority: Authority, t
 def test_node_without_an_address_is_refused(tmp_path: Path) -> None:
     file = settings_file(tmp_path, "[broker]\nlisten = []\n")
     assert refused("serve", *file, "--data", str(tmp_path / "data"), "--shards", "1") == NO_ADDRESS
+
+
+def test_connections_have_one_number_in_the_whole_node(node: BrokerProcess, authority: Authority) -> None:
+    with ExitStack() as open_ones:
+        for name, vhost in (("localhost", "/"), ("shop.example.com", "west"), ("localhost", "east.example.com")):
+            open_ones.enter_context(over_tls(node, authority, name, vhost))
+        opened = eventually(lambda: found if len(found := numbers(node)) >= 3 else None, "three open connections")
+    assert len(set(opened)) == len(opened)
+
+
+def numbers(node: BrokerProcess) -> list[str]:
+    """Return the numbers of all connections that were opened."""
+    return [line.partition("[con:")[2].partition("(")[0] for line in node.logged("CON-1001")]

@@ -25,7 +25,7 @@ from penstock.errors import StartError
 from penstock.server.shard import Allowance
 from penstock.settings.config import Settings
 from penstock.sync import Connection, connect
-from tests.support.brokers import PATIENCE, eventually
+from tests.support.brokers import PATIENCE, eventually, serving
 from tests.support.told_program import ToldProgram
 
 
@@ -36,12 +36,14 @@ class Node(ToldProgram):
         super().__init__("cluster_node", str(data), str(shards), json.dumps(patience))
         self.data = data
         self.port = 0
+        self.inside: dict[str, str] = {}
         self.refusal = ""
 
     def begin(self) -> Node:
         """Wait until the node listens."""
         row = self.await_row(port=None)
         self.port = row["port"]
+        self.inside = row["inside"]
         return self
 
     def do(self, **order: object) -> dict[str, Any]:
@@ -256,11 +258,14 @@ async def test_store_of_a_broker_becomes_the_first_shard_and_goes_back(tmp_path:
             put(connection, "q", 1)
         node.end_input()
         node.await_row(stopped=True)
-    async with penstock.Broker("127.0.0.1:0", data=tmp_path, http="off") as broker:
-        assert "old" in broker.driver.broker.vhosts
-        url = broker.url.replace("amqp://", "amqp://alice:secret@")
-        async with penstock.connect(url) as client:
+    library = penstock.Broker("127.0.0.1:0", data=tmp_path, http="off")
+    with pytest.raises(StartError, match="is a node's with shards: use `penstock serve`"):
+        await library.start()
+    with serving(tmp_path, "--data", str(tmp_path), "--http", "off") as broker:
+        async with penstock.connect(broker.url_of("alice", "secret")) as client:
             assert await client.delete_queue("orders") == 1
+        async with penstock.connect(broker.url_of("alice", "secret") + "old") as client:
+            assert await client.delete_queue("q") == 1
 
 
 def test_second_node_of_a_directory_is_refused(begin: Begin) -> None:
@@ -286,3 +291,24 @@ async def test_node_with_a_database_is_refused(tmp_path: Path) -> None:
         Parent(Zygote(0, channel), settings, tmp_path, 2, Allowance(1 << 30, 1_024), Patience())
     channel.close()
     theirs.close()
+
+
+def test_connections_of_a_user_are_limited_over_all_shards(begin: Begin) -> None:
+    node = begin()
+    node.do(vhost="west")
+    node.do(user="alice", vhosts=["/", "west"])
+    node.do(limit="alice", connections=2)
+    first = node.pika("/", "alice", "secret")
+    second = node.pika("west", "alice", "secret")
+    for vhost in ("/", "west"):
+        with pytest.raises(ProbableAccessDeniedError, match=r"530.*user 'alice': user connection limit \(2\)"):
+            node.pika(vhost, "alice", "secret")
+    first.close()
+    third = node.pika("west", "alice", "secret")
+    os.kill(node.state("2")["pid"], signal.SIGKILL)
+    for ended in (second, third):
+        with pytest.raises(AMQPError):
+            serve_for_ever(ended)
+    with node.pika("west", "alice", "secret") as fourth, node.pika("/", "alice", "secret") as fifth:
+        assert fourth.is_open
+        assert fifth.is_open

@@ -51,8 +51,8 @@ class Shard:
         sock.send(record.user.encode() + record.rest)
         sock.close()
 
-    async def take_stranger(self, sock: socket.socket) -> None:
-        sock.send(b"stranger")
+    async def take_stranger(self, sock: socket.socket, number: int) -> None:
+        sock.send(b"stranger %d" % number)
         sock.close()
 
 
@@ -126,11 +126,11 @@ def test_client_without_a_record_is_passed_on_as_a_stranger(taken: bool) -> None
         both.stack.callback(Taker(both.theirs, both.key, both.shard.take, both.shard.ended.set, take).close)
         client, sock = both.pair()
         if taken:
-            await both.passer.pass_on(None, sock)
-            assert await answer(client) == b"stranger"
+            await both.passer.pass_on(17, sock)
+            assert await answer(client) == b"stranger 17"
             return
         with pytest.raises(ClientRefused, match="the shard takes no client that has not logged in"):
-            await both.passer.pass_on(None, sock)
+            await both.passer.pass_on(17, sock)
 
     play(scene)
 

@@ -26,7 +26,7 @@ async def test_text_longer_than_a_socket_takes_at_once_arrives_whole() -> None:
     assert (found.text, found.channel_max, len(found.patterns)) == (text, 9, 10_000)
 
 
-async def test_each_socket_has_the_text_of_the_last_reload() -> None:
+async def test_sockets_have_the_text_of_the_last_reload() -> None:
     feed = SettingsFeed(asyncio.get_running_loop())
     for number in (3, 4):
         feed.renew(parse(FILE, f"[broker]\nchannel-max = {number}\n"))

@@ -12,6 +12,7 @@ import pytest
 from pamqp import commands
 
 from penstock.connections.connection import Connection
+from penstock.connections.peer import Peer
 from penstock.driver.services import DriverServices
 from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.shard import Allowance, Shard
@@ -223,5 +224,58 @@ def test_handed_socket_whose_peer_is_gone_leaves_no_connection() -> None:
         await asyncio.wait_for(shard.event_loop.emptied.wait(), 60)
         assert shard.driver.connections == {}
         assert shard.event_loop.transports == {}
+
+    with_shard(scene)
+
+
+def test_connection_has_the_number_of_its_record_and_others_the_next_of_the_shard() -> None:
+    async def scene(shard: Shard) -> None:
+        shard.driver.first_number = 1_000
+
+        def talk(peer: LoggedInPeer) -> bool:
+            assert the_connection(shard).name().startswith("con:17(")
+            return opens(peer)
+
+        assert await handed(shard, guest_record(OPENING + CHANNEL, number=17), talk)
+        assert shard.driver.connect(Peer("127.0.0.1:4000", True)).number > 1_000
+
+    with_shard(scene)
+
+
+def test_second_connection_with_the_number_of_another_is_refused() -> None:
+    async def scene(shard: Shard) -> None:
+        shard.driver.first_number = 16
+        shard.driver.connect(Peer("127.0.0.1:4000", True))
+        ours, theirs = socket.socketpair()
+        with ours, theirs, pytest.raises(RecordError, match="connection 17 is here already"):
+            await shard.take_handed(ours, guest_record(number=17))
+        with pytest.raises(RecordError, match="connection 17 is here already"):
+            await shard.take_stranger(lambda transport: transport, ours, 17)
+        assert len(shard.driver.connections) == 1
+
+    with_shard(scene)
+
+
+def test_stranger_has_the_number_that_came_with_its_socket() -> None:
+    async def scene(shard: Shard) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            await shard.take_stranger(lambda transport: transport, ours, 23)
+            assert the_connection(shard).number == 23
+
+    with_shard(scene)
+
+
+def test_end_of_a_handed_connection_is_reported_once() -> None:
+    async def scene(shard: Shard) -> None:
+        ends: list[int] = []
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        await shard.take_handed(ours, guest_record(OPENING + CHANNEL), lambda: ends.append(1))
+        assert ends == []
+        theirs.close()
+        await asyncio.wait_for(shard.event_loop.emptied.wait(), 60)
+        assert ends == [1]
 
     with_shard(scene)

@@ -50,6 +50,8 @@ def action_of(order: Row) -> Callable[[BrokerDriver], object]:
             return lambda driver: add_user(driver, name, vhosts)
         case {"drop_user": name}:
             return lambda driver: driver.broker.access.delete_user(name)
+        case {"limit": name, "connections": most}:
+            return lambda driver: driver.broker.access.set_user_limits(name, {"max-connections": most})
         case {"bar": name, "vhost": vhost}:
             return lambda driver: driver.broker.access.clear_permission(name, vhost)
         case {"vhost": name}:
@@ -85,7 +87,8 @@ async def run(zygote: Zygote, settings: Settings, data: Path, shards: int, patie
         return
     http = HttpListener(node.office.event_loop, settings, True)
     await http.start(f"unix:{data / OFFICE}", 0)
-    say({"port": node.front.addresses[0][1], "zygote": zygote.pid, "parent": os.getpid()})
+    inside = {"name": node.inside.name, "secret": node.inside.secret}
+    say({"port": node.front.addresses[0][1], "zygote": zygote.pid, "parent": os.getpid(), "inside": inside})
     orders: asyncio.Queue[Row] = asyncio.Queue()
 
     def read() -> None:

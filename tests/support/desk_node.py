@@ -26,7 +26,7 @@ from pathlib import Path
 from penstock.access.permission import Permission
 from penstock.cluster.desk import Desk
 from penstock.cluster.hello_desk import HelloDesk
-from penstock.cluster.passing import NotTaken, Passer, Taker, new_channel, new_key
+from penstock.cluster.passing import Handed, NotTaken, Passer, Taker, new_channel, new_key
 from penstock.server.listener import Listener, Take
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
@@ -88,7 +88,7 @@ async def serve_shard(settings: Settings, number: int, channel: socket.socket, k
     tls = served_tls(settings)
     server = None if tls is None else ServedCertificates(shard.driver, shard.event_loop.loop, tls).server
 
-    take_stranger = None if server is None else partial(shard.take, secure=partial(TlsLayer, server))
+    take_stranger = None if server is None else partial(shard.take_stranger, partial(TlsLayer, server))
     taker = Taker(channel, key, shard.take_handed, ended.set, take_stranger)
     await ended.wait()
     taker.close()
@@ -100,7 +100,7 @@ class Place:
     def __init__(self, passers: list[Passer]) -> None:
         self._passers = passers
 
-    async def give(self, record: LoginRecord | None, sock: socket.socket) -> str:
+    async def give(self, record: Handed, sock: socket.socket) -> str:
         while self._passers:
             passer = self._passers[0]
             try:
@@ -131,10 +131,10 @@ async def serve_desk(settings: Settings, channels: list[list[tuple[socket.socket
     ((host, port),) = await listener.start("127.0.0.1", 0, "listen")
     first: dict[str, object] = {"host": host, "port": port, "pids": pids}
 
-    async def give_stranger(name: str, sock: socket.socket) -> str:
+    async def give_stranger(name: str, number: int, sock: socket.socket) -> str:
         if name == SLOW_NAME:
             await asyncio.Event().wait()
-        return await places[PLACES[NAMES[name]]].give(None, sock)
+        return await places[PLACES[NAMES[name]]].give(number, sock)
 
     tls = served_tls(settings)
     if tls is not None:

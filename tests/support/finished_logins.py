@@ -23,6 +23,7 @@ TOKEN: Final = LoginRecord(
     protocol="AMQP 0-9-1",
     user="anna",
     mechanism="PLAIN",
+    number=4711,
     address="10.0.0.7:40312",
     local="10.0.0.1:5672",
     loopback=True,
@@ -52,7 +53,7 @@ SERVED: Final = LoginRecord(
 )
 """Login by an HTTP back end."""
 LOST: Final[dict[str, object]] = {
-    "protocol": "AMQP 1.0", "user": "", "mechanism": "", "address": "", "local": "", "loopback": False,
+    "protocol": "AMQP 1.0", "user": "", "mechanism": "", "number": 0, "address": "", "local": "", "loopback": False,
     "properties": {}, "capabilities": None, "rates": None, "scopes": None, "served_vhosts": None, "served_tags": (),
     "served_permission": ("", "", ""), "expires_at": None, "frame_max": 0, "channel_max": 0, "heartbeat_s": 0,
     "tls": None, "rest": b"",
@@ -86,6 +87,7 @@ SHOWN: Final[dict[str, Callable[[Connection], object]]] = {
     "protocol": lambda connection: type(connection.engine).__name__,
     "user": lambda connection: connection.user,
     "mechanism": lambda connection: connection.peer.mechanism,
+    "number": lambda connection: connection.number,
     "address": lambda connection: connection.peer.address,
     "local": lambda connection: connection.peer.ends(),
     "loopback": lambda connection: (connection.peer.loopback, connection.peer.network),

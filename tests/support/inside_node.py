@@ -12,7 +12,8 @@ from penstock.server.asker import Asker
 from penstock.server.http.asks import Asks, Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
 from penstock.server.inside import listening_at
-from penstock.server.shard import Shard
+from penstock.server.node import node_name
+from penstock.server.shard import Allowance, Shard
 from penstock.settings.config import Settings
 from tests.support.desk_node import ALLOWANCE, begin
 
@@ -26,10 +27,12 @@ def new_name() -> str:
 
 
 @asynccontextmanager
-async def serving(asks: Asks | None = None, settings: Settings | None = None) -> AsyncIterator[tuple[Shard, str]]:
+async def serving(
+    asks: Asks | None = None, settings: Settings | None = None, machine: Allowance = ALLOWANCE
+) -> AsyncIterator[tuple[Shard, str]]:
     """Serve requests inside a node; return the broker, and the name of its socket."""
     settings = settings or Settings()
-    shard = Shard("penstock@test", settings, None, ALLOWANCE)
+    shard = Shard(node_name(), settings, settings.data, machine)
     await begin(shard)
     name = new_name()
     listener = HttpListener(shard.event_loop, settings, True, Inside(KEY, asks or OwnAsks("1")))

@@ -22,6 +22,8 @@ LOOK_S: Final = 0.2
 LOST_S: Final = 30.0
 """Longest time without an answer of the node: the restart may close the connection that asks."""
 COLOURS: Final[dict[str, Colour]] = {"state": lambda text: "good" if text == SERVING else "alarm"}
+RUNNING: Final = "running"
+INTERNAL_ERROR: Final = 541
 SHOWN_VHOSTS: Final = 2
 Row = dict[str, Any]
 
@@ -75,8 +77,9 @@ def restart(
     before = _began(asked(url, STATUS))
     fields: Row = {"detach": True, **({"shards": list(shards)} if shards else {})}
     job = _begun(url, fields)
-    if detach and job is not None:
-        print_result(as_json, job, "the restart has begun; `penstock cluster status` shows its progress")
+    if detach:
+        begun = _awaited(url, before) if job is None else job
+        print_result(as_json, begun, "the restart has begun; `penstock cluster status` shows its progress")
         return
     progress = Progress(False)
     try:
@@ -90,7 +93,7 @@ def restart(
     is_done = found["state"] == "done"
     more = f"; {found['reason']}" if found["reason"] else ""
     print_result(
-        as_json, found, f"{counted(found['count'], 'shard')} restarted{more}" if is_done else found["sentence"]
+        as_json, found, f"{counted(len(found['done']), 'shard')} restarted{more}" if is_done else found["sentence"]
     )
     if not is_done:
         sys.exit(1)
@@ -102,40 +105,43 @@ def _began(status: Row) -> int | None:
 
 
 def _begun(url: str, fields: Row) -> Row | None:
-    """Ask for a restart; return its job, or None if the connection was closed before the answer.
+    """Ask for a restart; return its job, or None if its answer is lost.
 
-    The shard of this connection may be the first to stop.
+    The shard of this connection may be the first to stop, before it has passed the answer on.
     """
     from penstock.client.engine.outcomes import ConnectionLost
-    from penstock.client.errors import ConnectionClosed
+    from penstock.client.errors import ConnectionClosed, ControlError
 
     try:
         with control_session(url, reconnect=False) as control:
             found: Row = control.request(RESTART, **fields)
             return found
+    except ControlError as refusal:
+        if refusal.code != INTERNAL_ERROR:
+            raise
     except (ConnectionClosed, ConnectionLost):
-        return None
+        pass
+    return None
 
 
-def _awaited(url: str, before: int | None, progress: Progress) -> Row:
-    """Wait for the end of the restart that began after `before`; return it, with the number of restarted shards.
+def _awaited(url: str, before: int | None, progress: Progress | None = None) -> Row:
+    """Wait for the end of the restart that began after `before`; return it. Without `progress` wait for its beginning.
 
-    Raises PenstockError if the node does not answer for too long.
+    Raises PenstockError if the node does not answer for too long, or has begun no restart.
     """
     heard = time.monotonic()
     while True:
         try:
-            status = asked(url, STATUS)
+            found: Row | None = asked(url, STATUS)["restart"]
         except (PenstockError, OSError):
             if time.monotonic() - heard >= LOST_S:
                 raise
             time.sleep(LOOK_S)
             continue
-        found: Row | None = status["restart"]
         if found is not None and found["began_at"] != before:
             heard = time.monotonic()
-            if found["state"] != "running":
-                return {**found, "count": len(found["done"])}
+            if progress is None or found["state"] != RUNNING:
+                return found
             progress.show(_progress_words(found))
         elif time.monotonic() - heard >= LOST_S:
             raise PenstockError("the node has not begun the restart; `penstock cluster status` shows its shards")

@@ -115,11 +115,12 @@ def serve(
 
         serve_node(settings, quiet)
         return
+    dissolving = _was_node(settings)
     with (
         without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format),
         asyncio.Runner(loop_factory=new_loop) as runner,
     ):
-        runner.run(_serve(settings, standby))
+        runner.run(_serve(settings, standby, dissolving))
 
 
 def _stored(settings: Settings, data: Path | None, store: str | None, memory: bool) -> Settings:
@@ -147,6 +148,16 @@ def _check_shards(settings: Settings) -> None:
         raise StartError(f"shards need a data directory, and {where}: use --data DIR, or no shards")
 
 
+def _was_node(settings: Settings) -> bool:
+    """Return whether the data directory is that of a node with one shard. Raises StoreError if it has several."""
+    from penstock.store.node_folder import check_alone, is_node
+
+    if settings.data is None:
+        return False
+    check_alone(Path(settings.data))
+    return is_node(Path(settings.data))
+
+
 def _check(settings: Settings) -> None:
     """Check the settings, and print that they are valid. Raises ConfigError and StartError."""
     from penstock.server.logs import logging_to_stderr
@@ -163,7 +174,7 @@ def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
     return replace(settings, sources=sources, **given)
 
 
-async def _serve(settings: Settings, standby: bool) -> None:
+async def _serve(settings: Settings, standby: bool, dissolving: bool) -> None:
     import asyncio
 
     from penstock.cli.serving import first
@@ -179,6 +190,10 @@ async def _serve(settings: Settings, standby: bool) -> None:
     collect_little()
     sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
+    if dissolving:
+        from penstock.cluster.dissolution import dissolve
+
+        await dissolve(Path(settings.data or ""))
     broker = Server(settings=settings, standby=standby)
     manager = ServiceManager(os.environ, os.getpid())
     watch = asyncio.ensure_future(manager.watch(lambda: status_of(broker.driver.connections.values())))

@@ -27,7 +27,7 @@ from penstock.connections.connection import Connection
 from penstock.connections.connection_state import ConnectionState
 from penstock.connections.log_line import HANDSHAKE
 from penstock.core.large_bodies import Parts
-from penstock.errors import ConnectionForced, StartError
+from penstock.errors import BrokerError, ConnectionForced, NotAllowed, StartError
 from penstock.server.event_loop import EventLoop
 from penstock.server.login_record import LoginRecord
 from penstock.server.socket_transport import attach
@@ -43,7 +43,7 @@ Give: TypeAlias = Callable[[str, LoginRecord, socket.socket], Awaitable[str]]
 """Function that gives a client to the shard of a virtual host.
 
 It returns the reason why no shard has taken the client, or an empty text: then the desk closes its copy of the socket.
-It may wait, and is cancelled when the client need not wait any longer.
+It may wait, and is cancelled when the client need not wait any longer. Raises NotAllowed at a limit of the node.
 """
 
 
@@ -235,7 +235,7 @@ class DeskTransport(Transport):
             ours, theirs = socket.socketpair()
         except OSError as error:
             self._giving.stop()
-            self._refuse(connection, f"virtual host '{vhost}' cannot be reached: {error.strerror}")
+            self._refuse(connection, ConnectionForced(f"virtual host '{vhost}' cannot be reached: {error.strerror}"))
             return
         ours.setblocking(False)
         theirs.setblocking(False)
@@ -251,31 +251,39 @@ class DeskTransport(Transport):
         relayed: socket.socket | None = None,
     ) -> None:
         """Give a socket away; `relayed` is the other end of a socket pair."""
-        reason = await self._giving.outcome(connection, f"virtual host '{vhost}'", self._desk.give(vhost, record, sock))
+        error: BrokerError | None = None
+        reason: str | None = ""
+        try:
+            reason = await self._giving.outcome(
+                connection, f"virtual host '{vhost}'", self._desk.give(vhost, record, sock)
+            )
+            error = ConnectionForced(reason) if reason else None
+        except NotAllowed as refusal:
+            error = refusal
         self._giving.stop()
         transport = self._socket
-        if relayed is not None and transport is not None and reason == "":
+        if relayed is not None and transport is not None and reason == "" and error is None:
             self._socket = None
             self.event_loop.lost(self)
             self._desk.relay(transport, relayed)
             return
         if relayed is not None:
             relayed.close()
-        if reason:
-            self._refuse(connection, reason)
+        if error is not None:
+            self._refuse(connection, error)
         elif transport is not None:
             transport.abort()  # This closes the copy of this process: a shard has its own.
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
-        """Close the connection with a reason: no shard has the client."""
+    def _refuse(self, connection: Connection, error: BrokerError) -> None:
+        """Close the connection with an error: no shard has the client."""
         transport, event_loop = self._socket, self.event_loop
         if transport is None:
             return
         self._straight = True
         self._rest = b""
         event_loop.driver.begin(event_loop.loop.time())
-        connection.services.log_refusal(HANDSHAKE, f"[{connection.name()}] closed by the broker: {reason}")
-        connection.close(ConnectionForced(reason))
+        connection.services.log_refusal(HANDSHAKE, f"[{connection.name()}] closed by the broker: {error}")
+        connection.close(error)
         transport.resume_reading()
         event_loop.flush(self)
         event_loop.schedule()

@@ -8,14 +8,12 @@ TLS make their handshake here, and are relayed.
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from typing_extensions import override
-
 from penstock.cluster.desk import Desk, Give
-from penstock.cluster.hello_desk import HelloDesk
+from penstock.cluster.hello_desk import GiveStranger, HelloDesk
 from penstock.errors import StartError
 from penstock.server.addresses import parse_address
 from penstock.server.listener import Listener, Take
@@ -28,20 +26,6 @@ from penstock.settings.file_tables import TlsSettings
 NO_ADDRESS: Final = "the node has no address to listen at: set listen or listen-tls"
 
 
-class NodeCertificates(ServedCertificates):
-    """Certificates of a node, whose shards read theirs again whenever the node does."""
-
-    def __init__(self, office: Shard, settings: TlsSettings, replaced: Callable[[], None]) -> None:
-        """`office` answers the operations on certificates. Raises ConfigError."""
-        super().__init__(office.driver, office.event_loop.loop, settings)
-        self._replaced = replaced
-
-    @override
-    async def replace(self, settings: TlsSettings) -> None:
-        await super().replace(settings)
-        self._replaced()
-
-
 class Front:
     """Listeners and certificates of one node."""
 
@@ -51,7 +35,7 @@ class Front:
         desk: Shard,
         knows: Callable[[str], bool],
         give: Give,
-        give_stranger: Callable[[str, socket.socket], Awaitable[str]],
+        give_stranger: GiveStranger,
     ) -> None:
         """`desk` logs clients in. `knows` returns whether a shard has a virtual host.
 
@@ -73,7 +57,7 @@ class Front:
         """Virtual hosts by the names of servers in `[tls.names]`."""
         self._listeners: list[Listener] = []
         self._desk: Desk | None = None
-        self.certificates: NodeCertificates | None = None
+        self.certificates: ServedCertificates | None = None
         """Certificates of listeners with TLS; None without TLS."""
         self.listeners: list[tuple[str, str, int]] = []
         """Open listeners of all kinds: protocol, host and port."""
@@ -90,11 +74,12 @@ class Front:
     def read_certificates(self, office: Shard, replaced: Callable[[], None]) -> None:
         """Read the certificates, if anything listens with TLS. `replaced` is called after each change of them.
 
-        Raises ConfigError.
+        `office` answers the operations on certificates. Raises ConfigError.
         """
         tls = served_tls(self._settings)
         if tls is not None:
-            self.certificates = NodeCertificates(office, tls, replaced)
+            self.certificates = ServedCertificates(office.driver, office.event_loop.loop, tls)
+            self.certificates.listener = replaced
             self._names = tls.vhosts
             for shard in (office, self._desk_shard):
                 shard.driver.certificates = self.certificates
@@ -151,6 +136,6 @@ class Front:
     def _is_name(self, name: str) -> bool:
         return self.vhost_of(name) != ""
 
-    async def _give_name(self, name: str, sock: socket.socket) -> str:
+    async def _give_name(self, name: str, number: int, sock: socket.socket) -> str:
         vhost = self.vhost_of(name)
-        return await self._give_stranger(vhost, sock) if vhost else f"the virtual host of '{name}' was deleted"
+        return await self._give_stranger(vhost, number, sock) if vhost else f"the virtual host of '{name}' was deleted"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from penstock.cluster.passing import StillPassing
 from penstock.connections.connection import Connection
-from penstock.errors import PenstockError
+from penstock.errors import NotAllowed, PenstockError
 from penstock.logs.ids import INTERNAL_ERROR
 from penstock.logs.logger import log
 from penstock.server.turn_selector import TurnSelector
@@ -64,7 +64,7 @@ class Giving:
 
     async def outcome(self, connection: Connection, what: str, given: Awaitable[str]) -> str | None:
         """Return the reason why no shard has taken a client, "" if one has, None if the client has ended or may be
-        taken still. `what` is what the client wants.
+        taken still. `what` is what the client wants. Raises NotAllowed at a limit of the node.
         """
         handshake_s = connection.limits.start.handshake_s
         left_s = connection.times.opened + handshake_s - self._loop.time()
@@ -75,6 +75,8 @@ class Giving:
             return None
         except TimeoutError:
             return f"{what} is not served yet; the client has waited for most of {handshake_s} s"
+        except NotAllowed:
+            raise
         except (OSError, PenstockError) as error:
             return f"{what} cannot be reached: {error}"
         except Exception:

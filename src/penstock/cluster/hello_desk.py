@@ -34,8 +34,8 @@ from penstock.server.transport import Transport
 from penstock.server.turn_loop import TurnLoop
 
 READS: Final = getattr(select, "EPOLLIN", 1)
-GiveStranger: TypeAlias = Callable[[str, socket.socket], Awaitable[str]]
-"""Function that gives a client without a login to the shard of a server's name; see `desk.Give`."""
+GiveStranger: TypeAlias = Callable[[str, int, socket.socket], Awaitable[str]]
+"""Function that gives a client without a login to the shard of a server's name, with its number; see `desk.Give`."""
 
 
 class HelloDesk:
@@ -164,7 +164,7 @@ class HelloTransport(Transport):
 
     async def _give(self, connection: Connection, name: str, sock: socket.socket) -> None:
         reason = await self._giving.outcome(
-            connection, f"the shard of the server name '{name}'", self._desk.give(name, sock)
+            connection, f"the shard of the server name '{name}'", self._desk.give(name, connection.number, sock)
         )
         self._giving.stop()
         if reason:  # No reason can be sent before the handshake.

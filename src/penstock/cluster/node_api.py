@@ -14,7 +14,7 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from penstock.access.permission import ADMINISTRATOR
-from penstock.cluster.answers import DECLARE_VHOST, DELETE_VHOST, NodeAnswers
+from penstock.cluster.answers import NodeAnswers
 from penstock.cluster.http_pass import Begin, passed_on
 from penstock.cluster.node_maps import NodeMaps
 from penstock.cluster.shard_http import Headers, ShardRequest
@@ -32,6 +32,7 @@ from penstock.operations.joins import (
     SUMMED,
     counted_listener,
 )
+from penstock.operations.vhosts import DECLARE_VHOST, DELETE_VHOST
 from penstock.server.asker import Asker
 from penstock.server.http.app import carried_out
 from penstock.server.http.console.hub import Maps

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,11 +28,13 @@ from penstock.cluster.front import Front
 from penstock.cluster.node_http import NodeHttp
 from penstock.cluster.node_inside import NodeInside
 from penstock.cluster.node_view import NodeView
+from penstock.cluster.open_clients import OpenClients
 from penstock.cluster.packet_channel import Packet, Row
-from penstock.cluster.passing import ClientRefused, NotTaken, Passer, new_channel, new_key
+from penstock.cluster.passing import ClientRefused, Handed, NotTaken, Passer, StillPassing, new_channel, new_key
 from penstock.cluster.settings_feed import SettingsFeed
 from penstock.cluster.shard_orders import (
     CERTIFICATES,
+    ENDED,
     HAS,
     PAGE,
     PULL,
@@ -48,7 +50,7 @@ from penstock.cluster.supervision import ShardListener, Supervision
 from penstock.cluster.ways import Ways
 from penstock.cluster.zygote import Zygote
 from penstock.core.settings.changes import replace_file_steps
-from penstock.errors import PenstockError, StartError, StoreError
+from penstock.errors import NotAllowed, PenstockError, StartError, StoreError
 from penstock.flow.work import finish
 from penstock.logs.ids import STORE_UNREADABLE
 from penstock.logs.logger import log
@@ -58,12 +60,16 @@ from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.node import node_name
 from penstock.server.settings_reload import SettingsReload
-from penstock.server.shard import Allowance, Shard
+from penstock.server.shard import AUDIT_LOG, Allowance, Shard
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.store.directory import DataDirectory
 from penstock.store.node_folder import folder_of
 
+NODE_LOG: Final = "node"
+"""Folder of the node's own log in a folder that settings name, beside those of its shards."""
+NUMBERS: Final = 10**12
+"""Numbers of connections that the node gives; those of connections that begin in a shard are above."""
 RETRY_S: Final = 0.5
 """Seconds until a shard that does not read is asked again to apply the settings."""
 
@@ -94,10 +100,10 @@ class Door:
             self.passer.close()
             self.passer = None
 
-    async def give(self, version: int, record: LoginRecord | None, sock: socket.socket) -> str:
+    async def give(self, version: int, record: Handed, sock: socket.socket) -> str:
         """Give a client to the shard, once it has a process with this version; return why that is impossible.
 
-        Without a record, handshake and login are the shard's.
+        With a number alone, handshake and login are the shard's.
 
         A shard with an older catalogue might not know the user yet, or the virtual host.
         """
@@ -150,17 +156,24 @@ class Parent(ShardListener):
         self._feed = SettingsFeed(self._loop)
         self._reloads = 0
         """Number of reloads of the settings file that the shards were asked for."""
-        own = replace(settings, vhosts=[], traces_endpoint=None, flow_log=NO_LOG, audit_log=NO_LOG)
+        own = replace(
+            settings,
+            vhosts=[],
+            traces_endpoint=None,
+            flow_log=NO_LOG,
+            audit_log=_audit_log(settings, data),
+        )
         catalogue = Catalogue(data / FOLDER, self._committed)
         self.office = Shard(self._name, own, None, machine, store=catalogue)
-        self._desk = Shard(self._name, own, None, machine)
+        self._desk = Shard(self._name, own, None, machine, audit_log=self.office.audit_log)
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
+        self.clients = OpenClients(self._desk.driver)
         self._view = NodeView(self.supervision, self.vhosts, self._loop, self._schedule_office)
         self.office.driver.cluster = self._view
         self.applied = AppliedSettings(own, self.office, settings)
         self.reload = SettingsReload(settings.file, self._reload)
-        self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give_stranger)
+        self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give)
         self.inside = NodeInside(self.office, settings, self._doors, self.vhosts, self)
         """Requests of shards to the node, and of the node to its shards."""
         ways = Ways(self.vhosts, self._doors, self.inside.place_of)
@@ -198,6 +211,7 @@ class Parent(ShardListener):
             await self.http.open_metrics()
             self._start_shards([row.name for row in self._reader.shards()])
             await self.office.import_definitions()
+            self.office.admit()
             await self.front.listen()
             await self.http.start(self.front.tls)
         except BaseException:
@@ -247,17 +261,34 @@ class Parent(ShardListener):
 
     # Clients
 
-    async def _give(self, vhost: str, record: LoginRecord, sock: socket.socket) -> str:
+    async def _give(self, vhost: str, record: Handed, sock: socket.socket) -> str:
         shard = self.vhosts.get(vhost)
         if shard is None or self._pull is None:
             return f"vhost '{vhost}' was deleted"
-        return await self._doors[shard].give(self._pull.version, record, sock)
+        giving = self._doors[shard].give(self._pull.version, record, sock)
+        return await (giving if isinstance(record, int) else self._count(giving, shard, vhost, record))
 
-    async def _give_stranger(self, vhost: str, sock: socket.socket) -> str:
-        shard = self.vhosts.get(vhost)
-        if shard is None or self._pull is None:
-            return f"vhost '{vhost}' was deleted"
-        return await self._doors[shard].give(self._pull.version, None, sock)
+    async def _count(self, giving: Coroutine[Any, Any, str], shard: str, vhost: str, record: LoginRecord) -> str:
+        """Give a client away within the limits of the node. Raises NotAllowed at a limit."""
+        clients, number = self.clients, record.number
+        try:
+            clients.enter(record, vhost)
+        except NotAllowed:
+            giving.close()
+            raise
+        try:
+            reason = await giving
+        except StillPassing:
+            clients.taken(number, shard)
+            raise
+        except BaseException:
+            clients.leave(number)
+            raise
+        if reason:
+            clients.leave(number)
+        else:
+            clients.taken(number, shard)
+        return reason
 
     # Settings
 
@@ -314,9 +345,10 @@ class Parent(ShardListener):
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._shares.begin(name)
         share = self._shares.share()
+        place = list(self._doors).index(name)
         order = ShardOrder(
             name, str(data), self._name, tuple(share), self.inside.name_of(name), True, self._doors[name].key.hex(),
-            [*self._doors].index(name) + 1, self.inside.secret, self.inside.name, self._feed.was_renewed,
+            place + 1, self.inside.secret, self.inside.name, (place + 1) * NUMBERS, self._feed.was_renewed,
         )  # fmt: skip
         return order.row()
 
@@ -332,6 +364,7 @@ class Parent(ShardListener):
         self.inside.changed(watch.name)
         if not watch.has_process:
             door.close()
+            self.clients.shard_ended(watch.name)
         door.change()
         self._view.changed()
 
@@ -345,6 +378,8 @@ class Parent(ShardListener):
             door.version = int(message[HAS])
             door.change()
             self.inside.answers.met()
+        if ENDED in message:
+            self.clients.ended(name, message[ENDED])
         if RELOADED in message and message[RELOADED] == door.awaited_reload:
             door.awaited_reload = 0
             door.change()
@@ -399,3 +434,11 @@ class Parent(ShardListener):
         self.vhosts.update(placed)
         self._pull.meet(version)
         self._tell_all({VERSION: version})
+
+
+def _audit_log(settings: Settings, data: Path) -> str:
+    """Return the folder of the node's audit log: of logins, and of changes of users and virtual hosts."""
+    given = settings.audit_log
+    if given is None:
+        return str(data / FOLDER / AUDIT_LOG)
+    return given if given == NO_LOG else str(Path(given) / NODE_LOG)

@@ -23,7 +23,7 @@ import secrets
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.errors import PenstockError
 from penstock.logs.ids import INTERNAL_ERROR
@@ -39,8 +39,10 @@ TAKEN: Final = b"T"
 REFUSED: Final = b"R"
 """First byte of an answer; the number of its packet follows, and the reason of a refusal."""
 ANSWER_OCTETS: Final = 512
-NO_RECORD: Final = b"\x00"
-"""Packet of a client that has not logged in."""
+NO_RECORD: Final = 0
+"""First byte of the packet of a client that has not logged in; the number of its connection follows."""
+Handed: TypeAlias = LoginRecord | int
+"""Record of the login of a socket's client; for a client without a login, the number of its connection."""
 UNANSWERED_MOST: Final = 64
 """Most packets without an answer: their descriptors count towards the limit of open files of the user."""
 WAITING_MOST: Final = 10_000
@@ -120,15 +122,15 @@ class Passer:
         """Return the number of clients that the shard has not taken yet."""
         return len(self._waiting) + len(self._unanswered)
 
-    async def pass_on(self, record: LoginRecord | None, sock: socket.socket) -> None:
+    async def pass_on(self, record: Handed, sock: socket.socket) -> None:
         """Pass a client on; return when the shard has taken it, before it acts on the client's input.
 
-        Without a record, handshake and login are the shard's.
+        With a number alone, handshake and login are the shard's.
 
         Raises NotTaken, ClientRefused, RecordError for a record with too many bytes, and StillPassing if the wait is
         cancelled too late. The caller keeps the socket open meanwhile, and closes it after the return.
         """
-        packet = NO_RECORD if record is None else record.packet()
+        packet = _stranger(record) if isinstance(record, int) else record.packet()
         if not self._is_open:
             raise NotTaken(GONE)
         if len(self._waiting) >= WAITING_MOST:
@@ -233,10 +235,17 @@ class Passer:
         passed.answered.set_result(reason)
 
 
+def _stranger(number: int) -> bytes:
+    return b"%c%b" % (NO_RECORD, number.to_bytes(NUMBER_OCTETS, "big"))
+
+
 Take = Callable[[socket.socket, LoginRecord], Awaitable[None]]
 """Function that serves a client. Raises OSError if the client has disconnected, and RecordError."""
-TakeStranger = Callable[[socket.socket], Awaitable[None]]
-"""Function that serves a client that has not logged in. Raises OSError if the client has disconnected."""
+TakeStranger = Callable[[socket.socket, int], Awaitable[None]]
+"""Function that serves a client that has not logged in, with the number of its connection.
+
+Raises OSError if the client has disconnected, and RecordError.
+"""
 
 
 class Taker:
@@ -262,7 +271,7 @@ class Taker:
         self._on_end = on_end
         self._number = 0
         """Number of the last packet that was read."""
-        self._pending_answer: tuple[bytes, socket.socket | None, LoginRecord | None] | None = None
+        self._pending_answer: tuple[bytes, socket.socket | None, Handed] | None = None
         """Answer that the channel did not take, with its client; nothing is read meanwhile."""
         self._beginning: set[asyncio.Task[None]] = set()
         self._loop.add_reader(channel, self._on_packets)
@@ -307,12 +316,12 @@ class Taker:
             for sock in socks:
                 sock.close()
             number = packet[:NUMBER_OCTETS].ljust(NUMBER_OCTETS, b"\x00")
-            self._answer(REFUSED + number + str(error).encode()[: ANSWER_OCTETS // 2], None, None)
+            self._answer(REFUSED + number + str(error).encode()[: ANSWER_OCTETS // 2], None, 0)
             return
         socks[0].setblocking(False)
         self._answer(TAKEN + packet[:NUMBER_OCTETS], socks[0], record)
 
-    def _read(self, packet: bytes, socks: list[socket.socket], flags: int) -> LoginRecord | None:
+    def _read(self, packet: bytes, socks: list[socket.socket], flags: int) -> Handed:
         """Return the record of a packet. Raises RecordError."""
         number, record = packet[:NUMBER_OCTETS], packet[HEAD:]
         if not hmac.compare_digest(packet[NUMBER_OCTETS:HEAD], seal(self._key, number, record)):
@@ -325,13 +334,13 @@ class Taker:
             raise RecordError("the shard has no room for another open file")
         if len(socks) != 1:
             raise RecordError(f"record of a login came with {len(socks)} sockets")
-        if record != NO_RECORD:
+        if record[:1] != b"%c" % NO_RECORD:
             return LoginRecord.of(record)
         if self._take_stranger is None:
             raise RecordError("the shard takes no client that has not logged in")
-        return None
+        return int.from_bytes(record[1:], "big")
 
-    def _answer(self, answer: bytes, sock: socket.socket | None, record: LoginRecord | None) -> None:
+    def _answer(self, answer: bytes, sock: socket.socket | None, record: Handed) -> None:
         """Answer a packet, and then serve its client; without room for the answer, later."""
         try:
             self._channel.send(answer)
@@ -358,12 +367,12 @@ class Taker:
         if pending is not None:
             self._answer(*pending)
 
-    async def _serve(self, sock: socket.socket, record: LoginRecord | None) -> None:
+    async def _serve(self, sock: socket.socket, record: Handed) -> None:
         try:
-            if record is not None:
+            if not isinstance(record, int):
                 await self._take(sock, record)
             elif self._take_stranger is not None:
-                await self._take_stranger(sock)
+                await self._take_stranger(sock, record)
         except (OSError, PenstockError):
             sock.close()
         except Exception:

@@ -24,6 +24,8 @@ HAS: Final = "has"
 RELOAD: Final = "reload"
 RELOADED: Final = "reloaded"
 """Request to apply a settings file whose text comes by a socket (settings_feed.py), and the answer: its number."""
+ENDED: Final = "ended"
+"""Report of a shard: numbers of connections that the node has given to it and that have ended."""
 CERTIFICATES: Final = "certificates"
 """Request to read the certificates again."""
 
@@ -54,6 +56,8 @@ class ShardOrder:
     """Key of requests inside the node; empty for a shard that is not asked, and asks nobody."""
     parent: str = ""
     """Name of the socket at which the node answers its shards."""
+    first_number: int = 0
+    """Number before those of connections that begin in the shard, such as those of bridges."""
     renewed: bool = False
     """True if the settings file was read again: the last socket has its text."""
 

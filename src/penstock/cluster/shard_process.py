@@ -25,6 +25,7 @@ from penstock.cluster.passing_up import PassingUp
 from penstock.cluster.settings_feed import read_settings
 from penstock.cluster.shard_orders import (
     CERTIFICATES,
+    ENDED,
     FAILS,
     HAS,
     PAGE,
@@ -48,10 +49,12 @@ from penstock.server.freed_memory import keep_freed_memory
 from penstock.server.http.asks import Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
 from penstock.server.inside import listening_at
+from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr, set_level, without_log
 from penstock.server.process_facts import ServerFacts
 from penstock.server.shard import Allowance, Shard
+from penstock.server.shard_bridges import ShardBridges
 from penstock.server.start_report import log_start
 from penstock.server.tls.contexts import ServedCertificates
 from penstock.server.tls.layer import TlsLayer
@@ -65,6 +68,8 @@ LATE_MODULES: Final = ("concurrent.futures.thread", "penstock.server.http.connec
 """Modules that a broker imports with the first request that needs them."""
 LOGIN_THREADS: Final = 1
 """Threads for passwords: the node logs clients in, and shards renew secrets of those who are in."""
+ENDS_AT_ONCE: Final = 1_000
+"""Numbers of connections per report."""
 SWITCH_S: Final = 0.0005
 """Seconds that the store's thread waits for the GIL while the loop is busy, as in `penstock serve`."""
 
@@ -117,6 +122,8 @@ class ShardProcess:
         self._applied: AppliedSettings | None = None
         self._certificates: ServedCertificates | None = None
         """Certificates for clients whose handshake is the shard's; None without TLS."""
+        self._ended: list[int] = []
+        """Numbers of connections whose ends the node does not know; no more than connections that were here."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
@@ -146,10 +153,12 @@ class ShardProcess:
         order = self._order
         settings = settings_of(self._settings, order)
         shard = Shard(order.node, settings, order.data, Allowance(*order.share))
+        shard.driver.first_number = order.first_number
         logins = Logins(settings, shard.driver)
         http: HttpListener | None = None
         up: PassingUp | None = None
         taker: Taker | None = None
+        bridges = ShardBridges(shard)
         shard.lock()
         try:
             shard.begin()
@@ -167,16 +176,11 @@ class ShardProcess:
                 self._pull = AccessPull(shard, self._send)
                 self._pull.ask()
                 await self._await_copy(self._pull)
+            http = await _listen(shard, settings, order)
             if order.secret:
-                http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
-                http.start_inside(listening_at(order.http))
-                up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
-                shard.driver.control.elsewhere = up
-                shard.driver.jobs.number_as(order.number)
-            else:
-                http = HttpListener(shard.event_loop, settings, True)
-                await http.start(f"unix:{order.http}", 0)
+                up = _pass_up(shard, order)
             shard.admit()
+            bridges.serve()
             if order.key:
                 taker = self._take_clients(shard)
             self._served.set()
@@ -185,6 +189,7 @@ class ShardProcess:
                 FREEZER.start(shard.driver.broker.work.done)
             await self._serve_until_stopped(shard)
         finally:
+            await bridges.stop()
             if taker is not None:
                 taker.close()
             if up is not None:
@@ -212,8 +217,32 @@ class ShardProcess:
         if tls is not None:
             self._certificates = ServedCertificates(shard.driver, shard.event_loop.loop, tls)
             shard.driver.certificates = self._certificates
-            stranger = partial(shard.take, secure=partial(TlsLayer, self._certificates.server))
-        return Taker(channel, bytes.fromhex(self._order.key), shard.take_handed, self._stopping.set, stranger)
+            stranger = partial(shard.take_stranger, partial(TlsLayer, self._certificates.server))
+        return Taker(channel, bytes.fromhex(self._order.key), partial(self._take, shard), self._stopping.set, stranger)
+
+    async def _take(self, shard: Shard, sock: socket.socket, record: LoginRecord) -> None:
+        """Serve a client that the node has logged in, and report its end."""
+        end = partial(self._end, record.number)
+        try:
+            await shard.take_handed(sock, record, end)
+        except BaseException:
+            end()
+            raise
+
+    def _end(self, number: int) -> None:
+        """Report the end of a connection, with the other ends of this pass of the loop."""
+        if not self._ended:
+            asyncio.get_running_loop().call_soon(self._report_ends)
+        self._ended.append(number)
+
+    def _report_ends(self) -> None:
+        """Report ends; those that the node does not read now are reported with the next answer."""
+        try:
+            while self._ended and self._channel.send({ENDED: self._ended[:ENDS_AT_ONCE]}):
+                del self._ended[:ENDS_AT_ONCE]
+        except ChannelEnded:
+            self._ended.clear()
+            self._stopping.set()
 
     async def _serve_until_stopped(self, shard: Shard) -> None:
         """Wait for the request to stop. Raises StoreError if the store is lost before."""
@@ -247,6 +276,7 @@ class ShardProcess:
     def _receive(self, packet: Packet) -> None:
         message = packet.message
         if PING in message:
+            self._report_ends()
             self._send({PONG: self._served.is_set(), HAS: -1 if self._pull is None else self._pull.version})
         if STOP in message:
             self._farewell = str(message[STOP])
@@ -296,6 +326,26 @@ class ShardProcess:
             self._channel.send(message)
         except ChannelEnded:
             self._stopping.set()
+
+
+async def _listen(shard: Shard, settings: Settings, order: ShardOrder) -> HttpListener:
+    """Serve HTTP for the node. Raises StartError."""
+    if not order.secret:
+        http = HttpListener(shard.event_loop, settings, True)
+        await http.start(f"unix:{order.http}", 0)
+        return http
+    http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
+    http.start_inside(listening_at(order.http))
+    return http
+
+
+def _pass_up(shard: Shard, order: ShardOrder) -> PassingUp:
+    """Pass requests up to the node that are not about this shard."""
+    up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
+    shard.driver.control.elsewhere = up
+    shard.driver.jobs.numbers.begin_with(order.number)
+    shard.driver.alarms.numbers.begin_with(order.number)
+    return up
 
 
 def settings_of(settings: Settings, order: ShardOrder) -> Settings:

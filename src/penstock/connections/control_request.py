@@ -65,6 +65,19 @@ def octets_max(operation: str) -> int:
     return IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AnswerReceiver:
+    """Receiver of an answer that comes later, in the place of a reply queue."""
+
+    def answered(self, answer: object) -> None:
+        """Take the answer."""
+        raise NotImplementedError
+
+    def failed(self, error: BrokerError) -> None:
+        """Take the error."""
+        raise NotImplementedError
+
+
 class ControlRequest:
     """Control request with the fields of the JSON object in its body.
 
@@ -91,6 +104,8 @@ class ControlRequest:
         """Address of a requester without a connection: host and port; empty if unknown."""
         self.reply_to = reply_to
         self.correlation_id = correlation_id
+        self.receiver: AnswerReceiver | None = None
+        """Receiver of a later answer, for a requester in another process; None for one with a reply queue."""
         self.fields = _parse(body)
         self.before: object = None
         """State before the operation, for the audit log; None without an audit record."""

@@ -203,6 +203,8 @@ class Peer:
         """User that the peer's certificate names, for the mechanism EXTERNAL; empty without TLS or a certificate."""
         self.is_internal: bool = False
         """True for a connection of the broker's own worker, whose user the broker has set."""
+        self.number: int = 0
+        """Number that another process of the node has given the connection; 0 for the next one of this process."""
         self.securing = securing
         """True while a handshake of TLS is in progress."""
         self.tls: TlsSession | None = None

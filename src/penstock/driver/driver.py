@@ -104,6 +104,8 @@ class BrokerDriver(ServedDriver):
         self.single_publishes = SinglePublishes(broker, policy)
         self.touched = []
         self.connected = 0
+        self.first_number: int = 0
+        """Number before that of the first connection which no other process has numbered."""
         self.silent = []
         self.parts = None
         self.recorder = None
@@ -142,8 +144,9 @@ class BrokerDriver(ServedDriver):
 
     def _add(self, peer: Peer) -> Connection:
         self.connected += 1
-        connection = Connection(self.services, self.connected, peer)
-        self.connections[self.connected] = connection
+        number = peer.number or self.first_number + self.connected
+        connection = Connection(self.services, number, peer)
+        self.connections[number] = connection
         return connection
 
     def disconnect(self, connection: Connection, cause: str = ENDED) -> None:

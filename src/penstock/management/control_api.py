@@ -257,6 +257,9 @@ class ControlApi(Replies):
     @override
     def answer(self, request: ControlRequest, answer: Answer) -> None:
         """Reply with an object; the encoding is counted as work."""
+        if request.receiver is not None:
+            request.receiver.answered(answer)
+            return
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self.reply(request, "application/json", body)
@@ -290,6 +293,9 @@ class ControlApi(Replies):
     @override
     def fail(self, request: ControlRequest, error: BrokerError) -> None:
         """Reply with an error."""
+        if request.receiver is not None:
+            request.receiver.failed(error)
+            return
         code = int(error.code)
         body = {"code": code, "name": error.reply.lower().replace("_", "-"), "text": str(error)}
         self.reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())

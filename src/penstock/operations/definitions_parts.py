@@ -1,4 +1,4 @@
-"""Parts of definitions: what each broker of a node imports of one file, and one answer made of theirs.
+"""Parts of definitions: entries of a file that each broker of a node imports, and one answer made of theirs.
 
 The node's own broker (the *office*) imports users, virtual hosts, permissions, limits and global parameters. Each shard
 imports the entries of its own virtual hosts, and the settings that count for all. Every broker gets the whole file, so
@@ -21,11 +21,11 @@ from penstock.texts import joined
 WHOLE: Final = ""
 """Everything: the import of a broker that is alone."""
 OFFICE: Final = "office"
-"""What belongs to the node."""
+"""Entries that belong to the node."""
 SHARD: Final = "shard"
-"""What belongs to the virtual hosts of one shard."""
+"""Entries of the virtual hosts of one shard."""
 HERE: Final = "here"
-"""Both: what concerns one of several brokers that have copies of users."""
+"""Both, for one of several brokers that have copies of users."""
 OF_OFFICE: Final[tuple[str, ...]] = (
     "vhosts", "users", "permissions", "topic_permissions", "global_parameters", "limits",
 )  # fmt: skip
@@ -163,8 +163,12 @@ def failure_of(parts: list[PartAnswer], dry_run: bool) -> BrokerError | None:
         return kind(f"{text} (shard '{failed[0].shard}')")
     done = _named([part.shard for part in parts if part not in failed])
     others = f", and the part of {done}" if done else ""
-    undone = f"of {_named([part.shard for part in failed])} {NOTHING_IMPORTED}"
-    return kind(joined(text, f"{undone}; users, virtual hosts and permissions of the file are imported{others}"))
+    refused = _named([part.shard for part in failed if part.is_known])
+    silent = _named([part.shard for part in failed if not part.is_known])
+    clauses = [f"of {refused} {NOTHING_IMPORTED}"] if refused else []
+    clauses += [f"nobody knows what {silent} imported"] if silent else []
+    clauses.append(f"users, virtual hosts and permissions of the file are imported{others}")
+    return kind(joined(text, "; ".join(clauses)))
 
 
 def _named(shards: list[str]) -> str:

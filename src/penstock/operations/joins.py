@@ -257,6 +257,8 @@ class _Wanted:
         self.count = max(min(_amount(fields, "count", PAGE_MOST), PAGE_MOST), 1)
         named = fields.get("named") or fields.get("state") or _texts(fields, "filters")
         chosen = bool(self.orders or self.reverse or named)
+        self.is_plain = not (chosen or self.page or self.whole)
+        """True for all objects in the order in which they are found: broker by broker."""
         self.backwards = self.reverse and not self.orders and not kind.by_name
         """True for the reverse of the order in which objects are found."""
         self.by_name = kind.by_name and bool(chosen or self.whole or self.page)
@@ -346,13 +348,22 @@ def _without(row: Row, paths: list[str]) -> Row:
     return left
 
 
-def _spread_list(asked: Asked, kind: ListKind | None) -> list[Row | None]:
+def _spread_list(asked: Asked, kind: ListKind | None, copied: bool = False) -> list[Row | None]:
+    """Return the requests for one list. Raises PreconditionFailed (406) for a place that no page has named.
+
+    A plain list is read broker by broker: the next page begins where the last one ended, in the same broker or another,
+    so that a page costs the same wherever it is.
+    """
     fields = asked.fields
     if kind is None:
         return _same(asked)
     wanted = _Wanted(fields, kind)
     if not 1 <= wanted.page_size <= PAGE_MOST or len(wanted.columns) > COLUMNS_MOST:
         return _same(asked)  # Each broker refuses it.
+    if wanted.is_plain and not copied:
+        broker, place = _place_in(asked)
+        later: list[Row | None] = [{**fields, "after": 0} for _ in range(broker + 1, asked.brokers)]
+        return [*[None for _ in range(broker)], {**fields, "after": place}, *later]
     changed: Row = {**fields, JOINED: True}
     if wanted.columns:
         changed["columns"] = list(dict.fromkeys([*wanted.columns, *wanted.keys()]))
@@ -373,9 +384,13 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
     rows = [*_rows_at(heads, "items"), *[row for each in plain for row in each]]
     if errors and ((not heads and not plain) or (not rows and isinstance(errors[0], PreconditionFailed))):
         raise errors[0]
-    if kind is None or (not heads and not plain):
+    if kind is None:
         return None
     wanted = _Wanted(asked.fields, kind)
+    if wanted.is_plain and not copied:
+        return _page_of_brokers(asked, answers, wanted.count)
+    if not heads and not plain:
+        return None
     count = _most if copied else _total
     rows = wanted.ordered(wanted.merged(rows) if copied else rows)
     if plain:
@@ -400,6 +415,23 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
     return {"items": wanted.cut(rows[wanted.after : last]), "next": last if more else None}
 
 
+def _page_of_brokers(asked: Asked, answers: list[Answered], most: int) -> Row:
+    """Return the page of a plain list: that of one broker, and of the next ones as far as all their items fit."""
+    first, _ = _place_in(asked)
+    items: list[object] = []
+    for broker in range(first, asked.brokers):
+        answer = answers[broker]
+        if not isinstance(answer, dict):
+            continue
+        its = _list_at(answer, "items")
+        if items and len(items) + len(its) > most:
+            return {"items": items, "next": [broker, 0]}
+        items += its
+        if answer.get("next") is not None:
+            return {"items": items, "next": [broker, answer["next"]]}
+    return {"items": items, "next": None}
+
+
 def list_join(kind: ListKind) -> Join:
     """Return the join of the lists of a kind: in the order of the request, and among equals in that of the kind."""
     return Join(
@@ -418,7 +450,7 @@ LIST: Final[Join] = Join(
 def copies_join(kind: ListKind) -> Join:
     """Return the join of lists of which each broker has all objects, with numbers of its own."""
     return Join(
-        lambda asked: _spread_list(asked, kind),
+        lambda asked: _spread_list(asked, kind, True),
         lambda asked, answers: _join_list(asked, answers, kind, True),
     )
 

@@ -23,7 +23,7 @@ from penstock.management.bridge_uris import hidden
 from penstock.management.bridges import OWNED, UPSTREAM_SET
 from penstock.management.node import Node
 from penstock.management.operation import (
-    BY_EVERYWHERE,
+    ALL,
     CATALOGUE,
     ROW_WORK,
     VHOST,
@@ -239,7 +239,7 @@ OF_HOST_OR_ALL: Final[Choice] = Choice((VHOST, CATALOGUE), lambda fields: VHOST 
 """Those of a component belong to a virtual host, and global ones to none."""
 ONE: Final = "/parameters/{component}/{vhost}/{name} /global-parameters/{name}"
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER, asks=BY_EVERYWHERE,
+    looking("parameter.list", list_parameters, ("everywhere",), tag=POLICYMAKER, asks=ALL,
             join=joins.PARAMETERS),
     Operation("", set_parameter, ("value",), tag=POLICYMAKER, asks=OF_HOST_OR_ALL, routes=(
         Route(f"PUT {ONE}", "Set a parameter: 201 if it is new, 204 if it is changed. A bridge runs as the user of the "

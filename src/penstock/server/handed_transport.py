@@ -1,8 +1,12 @@
-"""Transport of a connection whose client another process has logged in: its input begins with a part of the record."""
+"""Transports of connections that another process of the node has accepted.
+
+A client that is logged in begins with the input of its record. A client that has not logged in brings its number alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -12,16 +16,19 @@ from penstock.server.transport import Transport
 
 if TYPE_CHECKING:
     from penstock.connections.connection import Connection
+    from penstock.connections.peer import Peer
     from penstock.server.event_loop import EventLoop
 
 
 class HandedTransport(Transport):
     """Transport of a connection that begins in the state OPEN. `begin` handles the input of the record."""
 
-    __slots__ = ("_record",)
+    __slots__ = ("_record", "_ended")
 
-    def __init__(self, event_loop: EventLoop, record: LoginRecord) -> None:
+    def __init__(self, event_loop: EventLoop, record: LoginRecord, ended: Callable[[], None] | None = None) -> None:
+        """`ended` is called once the connection has ended."""
         super().__init__(event_loop)
+        self._ended = ended
         self._record: LoginRecord | None = record
         """Record of the login; None once its input is handled."""
 
@@ -49,3 +56,26 @@ class HandedTransport(Transport):
     def eof_received(self) -> bool | None:
         self.begin()
         return super().eof_received()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
+
+
+class StrangerTransport(Transport):
+    """Transport of a connection that has a number, and whose client has not logged in."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, event_loop: EventLoop, number: int) -> None:
+        super().__init__(event_loop)
+        self._number = number
+
+    @override
+    def _peer_at(self, transport: asyncio.Transport) -> Peer:
+        peer = super()._peer_at(transport)
+        peer.number = self._number
+        return peer

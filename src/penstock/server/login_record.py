@@ -60,6 +60,8 @@ class LoginRecord:
     user: str
     mechanism: str
     """Authentication mechanism, such as PLAIN."""
+    number: int = 0
+    """Number of the connection in its name (con:17), which is the same in all processes of the node."""
     address: str
     """Host and port of the client, also behind a relay: logs, rates and bounds depend on it."""
     local: str = ""
@@ -139,6 +141,7 @@ class LoginRecord:
             protocol=protocol,
             user=connection.user,
             mechanism=peer.mechanism,
+            number=connection.number,
             address=peer.address,
             local=peer.local,
             loopback=peer.loopback,
@@ -161,6 +164,7 @@ class LoginRecord:
         """Return the peer of the connection in the process that serves it."""
         peer = Peer(self.address, self.loopback, sys.intern(self.local))
         peer.properties.update({name: sys.intern(value) for name, value in self.properties.items()})
+        peer.number = self.number
         peer.given_name = self.properties.get(CONNECTION_NAME, "")
         if self.rates is not None:
             peer.rates = _limits_of(self.rates)
@@ -200,6 +204,12 @@ def _tls_facts(session: TlsSession | None) -> tuple[str, ...] | None:
 
 
 # Readers of the fields: each returns the value, or raises TypeError or ValueError.
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
+        raise TypeError
+    return value
 
 
 def _count(value: object) -> int:
@@ -251,6 +261,7 @@ READERS: Final[dict[str, Callable[[object], object]]] = {
     "protocol": text_field,
     "user": text_field,
     "mechanism": text_field,
+    "number": _number,
     "address": text_field,
     "local": text_field,
     "loopback": flag_field,

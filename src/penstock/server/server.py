@@ -14,7 +14,7 @@ from types import TracebackType
 
 from penstock.connections.engine import Protocol
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import StoreError
+from penstock.errors import StartError, StoreError
 from penstock.logs.ids import READY, STOPPED, STOPPING
 from penstock.logs.logger import log
 from penstock.server.addresses import parse_address, shown
@@ -22,7 +22,7 @@ from penstock.server.node import ServerNode, node_name, whole_machine
 from penstock.server.shard import Shard
 from penstock.server.start_report import counted_connections, log_start
 from penstock.settings.config import Settings
-from penstock.store.node_folder import check_alone
+from penstock.store.node_folder import check_alone, is_node
 
 
 class Server:
@@ -128,11 +128,13 @@ class Server:
         """Open the store and the ports, and restore durable data.
 
         Definitions of the settings are imported before the ports open. Raises StartError and StoreError, after
-        releasing everything. The data directory of a node with several shards is refused.
+        releasing everything. The data directory of a node with shards is refused.
         """
         node, shard = self.node, self.shard
         if self._folder is not None:
             check_alone(self._folder)
+            if is_node(self._folder):
+                raise StartError(f"data directory '{self._folder}' is a node's with shards: use `penstock serve`")
         shard.lock()
         try:
             shard.begin()

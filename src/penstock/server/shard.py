@@ -35,7 +35,7 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.hold_spans import HoldTracer
 from penstock.operations.users import replace_file_users
 from penstock.server.event_loop import EventLoop
-from penstock.server.handed_transport import HandedTransport
+from penstock.server.handed_transport import HandedTransport, StrangerTransport
 from penstock.server.login_record import LoginRecord, RecordError
 from penstock.server.record_log import RecordLog
 from penstock.server.socket_transport import attach
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from penstock.operations.definitions_start import DefinitionsFile
 
 NOT_BEGUN: Final = "the broker has no event loop yet: start it with `async with broker:`, or `await broker.start()`"
+AUDIT_LOG: Final = "audit-log"
+"""Folder of the audit log in a data directory, and the name of its setting."""
 LEAVE_S: Final = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
 
@@ -86,10 +88,12 @@ class Shard:
         standby: bool = False,
         protocols: list[Protocol] | None = None,
         store: Store | None = None,
+        audit_log: RecordLog | None = None,
     ) -> None:
         """`name` is the node's name, `data` the directory of durable data. Raises ConfigError.
 
-        `store` is used instead of the one that settings and directory name.
+        `store` is used instead of the one that settings and directory name, and `audit_log` is one that another shard
+        starts and stops.
         """
         self.settings = settings
         self._directory = None if data is None else DataDirectory(Path(data))
@@ -98,7 +102,9 @@ class Shard:
         self.storage_location: str = "" if self._store is None else str(self._store)
         """Location of durable data; empty without a store."""
         self._flow_log = self._make_log(flowlog.FILES, "flow-log")
-        self._audit_log = self._make_log(auditlog.FILES, "audit-log")
+        self.audit_log = self._make_log(auditlog.FILES, AUDIT_LOG) if audit_log is None else audit_log
+        """Audit log; None without one."""
+        self._owns_audit_log = audit_log is None
         self.store_writer: StoreWriter | None = None
         """Writer of the store; None before `hold_store`, and without a store."""
         self._event_loop: EventLoop | None = None
@@ -129,13 +135,14 @@ class Shard:
             driver.recorder = Recorder(driver.broker)
             driver.recorder.wall_offset = driver.broker.wall_offset
             driver.recorder.shares.resize(self._flow_log.files_most * self._flow_log.file_bytes)
-        if self._audit_log is not None:
-            self._audit_log.start()
-            driver.audit.enable(self._audit_log.files_most * self._audit_log.file_bytes)
+        if self.audit_log is not None:
+            if self._owns_audit_log:
+                self.audit_log.start()
+            driver.audit.enable(self.audit_log.files_most * self.audit_log.file_bytes)
         if self.settings.traces_endpoint is not None:
             driver.tracer = HoldTracer(driver.broker, collector_at(self.settings.traces_endpoint))
         driver.scheduler.entries.clock = loop_clock()
-        self._event_loop = EventLoop(driver, loop, self._flow_log, self._audit_log)
+        self._event_loop = EventLoop(driver, loop, self._flow_log, self.audit_log)
         self._event_loop.suspend()  # No turn runs before `restore`.
         _set_latency_target(self.settings)
 
@@ -205,16 +212,35 @@ class Shard:
         """
         await attach(self.event_loop.loop, sock, InternalTransport(self.event_loop, user, name))
 
-    async def take_handed(self, sock: socket.socket, record: LoginRecord) -> None:
+    async def take_handed(
+        self, sock: socket.socket, record: LoginRecord, ended: Callable[[], None] | None = None
+    ) -> None:
         """Serve a connected socket, which does not block, whose client another process has logged in.
 
-        Raises RecordError for a protocol that this shard does not have, OSError if the peer has disconnected.
+        `ended` is called at the end of the connection, unless this raises. Raises RecordError for a protocol that this
+        shard does not have and for the number of a connection that is here, OSError if the peer has disconnected.
         """
+        self._check_number(record.number)
         if record.protocol not in [protocol.name for protocol in self.driver.protocols]:
             raise RecordError("record of a login names a protocol that this shard does not have")
-        transport = HandedTransport(self.event_loop, record)
+        transport = HandedTransport(self.event_loop, record, ended)
         await attach(self.event_loop.loop, sock, transport)
         transport.begin()
+
+    async def take_stranger(
+        self, secure: Callable[[Transport], asyncio.BufferedProtocol], sock: socket.socket, number: int
+    ) -> None:
+        """Serve a connected socket, which does not block, that another process has accepted and numbered.
+
+        `secure` returns the layer of TLS. Raises RecordError for the number of a connection that is here, OSError if
+        the peer has disconnected.
+        """
+        self._check_number(number)
+        await attach(self.event_loop.loop, sock, secure(StrangerTransport(self.event_loop, number)))
+
+    def _check_number(self, number: int) -> None:
+        if number in self.driver.connections:
+            raise RecordError(f"connection {number} is here already")
 
     def _make_transport(self, event_loop: EventLoop) -> Transport:
         """Return the transport of a new connection."""
@@ -314,10 +340,11 @@ class Shard:
             await asyncio.to_thread(self.driver.tracer.collector.stop)
         if self._flow_log is not None:
             self._flow_log.stop()
-        if self._audit_log is not None:
+        if self.audit_log is not None:
             self.driver.audit.finish()
-            self._audit_log.put(self.driver.audit.take())
-            self._audit_log.stop()
+            self.audit_log.put(self.driver.audit.take())
+            if self._owns_audit_log:
+                self.audit_log.stop()
         if self._directory is not None and not self._is_stuck():
             self._directory.unlock()
 

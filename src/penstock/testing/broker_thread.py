@@ -92,7 +92,7 @@ class FaultyShard(Shard):
             await self.store_writer.abandon()
         if self._store is not None:
             self._store.close()
-        for records in (self._flow_log, self._audit_log):
+        for records in (self._flow_log, self.audit_log):
             if records is not None:
                 records.stop()
         if self._directory is not None:

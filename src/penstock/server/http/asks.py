@@ -14,9 +14,10 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
+from typing_extensions import override
 
 from penstock.connections.authorization import check_tag
-from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, ControlRequest
+from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, AnswerReceiver, ControlRequest
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import is_gone
 from penstock.describe.lists import Found
@@ -24,6 +25,7 @@ from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, BrokerError, NotOnDisk, ResourceError
 from penstock.flow.pool import PoolHolder
+from penstock.management.node import TLS_RELOAD
 from penstock.management.operation import DETACH, Answer, Operation, Streamed, name_of
 from penstock.server.asker import Asker, AskerError
 from penstock.server.http.app import carried_out
@@ -48,7 +50,7 @@ NODE: Final = PoolHolder("node", "", True)
 
 
 class Asks:
-    """What answers requests inside a node in one process."""
+    """Answers to requests inside a node, in one process."""
 
     async def answer(self, request: ApiRequest, row: Operation, ask: Ask, asker: Asker) -> Answer | Streamed:
         """Return the answer. Raises BrokerError."""
@@ -211,6 +213,27 @@ def _found_lines(found: Found) -> Iterator[bytes]:
     yield line({"answer": {**found.head(), "items": []} if found.page else []})
 
 
+class _Later(AnswerReceiver):
+    """Receiver of the answer of an operation that answers by itself."""
+
+    def __init__(self, request: ControlRequest) -> None:
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        request.receiver = self
+
+    @override
+    def answered(self, answer: object) -> None:
+        """See `AnswerReceiver`."""
+        if not self.answer.done():
+            assert isinstance(answer, dict)
+            self.answer.set_result(answer)
+
+    @override
+    def failed(self, error: BrokerError) -> None:
+        """See `AnswerReceiver`."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
 class OwnAsks(Asks):
     """Answers of the broker in this process, as it answers its own clients."""
 
@@ -243,7 +266,10 @@ class OwnAsks(Asks):
         if row.before is not None:
             asked.before = row.before(driver, asked)
         after = dict(ask.fields)
+        later = _Later(asked) if row.name == TLS_RELOAD else None
         answer = await carried_out(request, row, asked)
+        if later is not None and answer is None:
+            answer = await later.answer
         if request.detached is not None:
             return driver.jobs.row(request.detached)
         if row.audited and ask.audited and answer is not None:
@@ -260,7 +286,7 @@ class OwnAsks(Asks):
         connection = None
         if asker.connection and asker.shard == self._shard:
             connection = request.driver.connections.get(int(asker.connection))
-        asked = ControlRequest(vhost, connection, None, None, b"{}", asker.access(broker, ask.vhost))
+        asked = ControlRequest(vhost, connection, asker.reply_to or None, None, b"{}", asker.access(broker, ask.vhost))
         asked.fields = dict(ask.fields)
         asked.remote = asker.label if asker.connection else ""
         asked.peer = asker.address

@@ -293,6 +293,10 @@ REQUESTS_MAX: Final = 100
 """Most requests that wait for one reload."""
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class ServedCertificates(Certificates):
     """Certificates of a broker with TLS."""
 
@@ -305,6 +309,8 @@ class ServedCertificates(Certificates):
         self._waiting: list[ControlRequest] = []
         self._reloading: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.listener: Callable[[], None] = _nothing
+        """Function that is called after each replacement."""
         self._warn()
 
     @override
@@ -339,6 +345,7 @@ class ServedCertificates(Certificates):
         self.settings = settings
         self.server.contexts = contexts
         self._warn()
+        self.listener()
 
     def stop(self) -> None:
         """End the threads and timers."""
