@@ -11,6 +11,7 @@ from penstock.access.user import User
 from penstock.core.settings.table import Parameter
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import PreconditionFailed, ResourceError
+from penstock.management.elsewhere import Elsewhere
 from penstock.operations import vhosts
 from penstock.operations.bridge_checks import check_parameter, check_runs, idle_keys
 from penstock.operations.parameters import put_parameter
@@ -128,3 +129,16 @@ def test_keys_without_effect_are_those_of_the_component() -> None:
     assert [idle_keys(each) for each in GOOD] == [[], [], [], [], []]
     assert len(idle_keys(parameter("shovel", SHOVEL, internal=True))) == 1
     assert len(idle_keys(parameter("federation-upstream", UPSTREAM, ha_policy="all"))) == 1
+
+
+class OtherShards(Elsewhere):
+    """A node whose other shards are asked for nothing."""
+
+
+def test_bridge_to_a_vhost_of_another_shard_is_refused_with_what_to_do(driver: BrokerDriver) -> None:
+    user_of(driver, "anna", "/", "eu")
+    driver.control.elsewhere = OtherShards()
+    access = access_of(driver.broker, "anna")
+    for vhost, why in (("eu", "is not in the shard of vhost '/': give the address of this node"), ("us", "may not")):
+        with pytest.raises(PreconditionFailed, match=why):
+            check_runs(driver, parameter("shovel", {**SHOVEL, "dest-uri": f"amqp:///{vhost}"}), access)

@@ -26,7 +26,7 @@ async def here() -> AsyncIterator[BridgeHouse]:
 
 
 def worker_of(here: BridgeHouse) -> BridgeWorker:
-    found = here.broker.node._bridges
+    found = here.broker.node.bridges.worker
     assert found is not None
     return found
 
@@ -49,7 +49,7 @@ def has_queue(broker: BrokerProcess, name: str) -> bool:
 
 async def running(here: BridgeHouse) -> int:
     """Wait until the worker runs a bridge, and return its process."""
-    await seen(lambda: here.broker.node._bridges is not None and here.row("orders")["state"] == "idle")
+    await seen(lambda: here.broker.node.bridges.worker is not None and here.row("orders")["state"] == "idle")
     pid = worker_of(here).pid
     assert pid is not None
     return pid
@@ -57,7 +57,7 @@ async def running(here: BridgeHouse) -> int:
 
 async def test_process_runs_while_there_are_bridges(here: BridgeHouse) -> None:
     await filled(here.url, "a", 3)
-    assert here.broker.node._bridges is None
+    assert here.broker.node.bridges.worker is None
     here.define("shovel", "paused", shovel(), run_as="")
     worker = BridgeWorker(here.broker.shard)
     worker.tick()

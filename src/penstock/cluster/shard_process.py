@@ -54,6 +54,7 @@ from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr, set_level, without_log
 from penstock.server.process_facts import ServerFacts
 from penstock.server.shard import Allowance, Shard
+from penstock.server.shard_bridges import ShardBridges
 from penstock.server.start_report import log_start
 from penstock.server.tls.contexts import ServedCertificates
 from penstock.server.tls.layer import TlsLayer
@@ -157,6 +158,7 @@ class ShardProcess:
         http: HttpListener | None = None
         up: PassingUp | None = None
         taker: Taker | None = None
+        bridges = ShardBridges(shard)
         shard.lock()
         try:
             shard.begin()
@@ -174,16 +176,11 @@ class ShardProcess:
                 self._pull = AccessPull(shard, self._send)
                 self._pull.ask()
                 await self._await_copy(self._pull)
+            http = await _listen(shard, settings, order)
             if order.secret:
-                http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
-                http.start_inside(listening_at(order.http))
-                up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
-                shard.driver.control.elsewhere = up
-                shard.driver.jobs.number_as(order.number)
-            else:
-                http = HttpListener(shard.event_loop, settings, True)
-                await http.start(f"unix:{order.http}", 0)
+                up = _pass_up(shard, order)
             shard.admit()
+            bridges.serve()
             if order.key:
                 taker = self._take_clients(shard)
             self._served.set()
@@ -192,6 +189,7 @@ class ShardProcess:
                 FREEZER.start(shard.driver.broker.work.done)
             await self._serve_until_stopped(shard)
         finally:
+            await bridges.stop()
             if taker is not None:
                 taker.close()
             if up is not None:
@@ -328,6 +326,25 @@ class ShardProcess:
             self._channel.send(message)
         except ChannelEnded:
             self._stopping.set()
+
+
+async def _listen(shard: Shard, settings: Settings, order: ShardOrder) -> HttpListener:
+    """Serve HTTP for the node. Raises StartError."""
+    if not order.secret:
+        http = HttpListener(shard.event_loop, settings, True)
+        await http.start(f"unix:{order.http}", 0)
+        return http
+    http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
+    http.start_inside(listening_at(order.http))
+    return http
+
+
+def _pass_up(shard: Shard, order: ShardOrder) -> PassingUp:
+    """Pass requests up to the node that are not about this shard."""
+    up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
+    shard.driver.control.elsewhere = up
+    shard.driver.jobs.number_as(order.number)
+    return up
 
 
 def settings_of(settings: Settings, order: ShardOrder) -> Settings:

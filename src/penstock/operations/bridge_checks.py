@@ -49,13 +49,24 @@ def check_runs(node: Node, parameter: Parameter, access: ConnectionAccess) -> No
             "a user with a password must set it"
         )
     for vhost in here:
-        if vhost not in node.broker.vhosts or not access.rules.enters(vhost):
-            raise PreconditionFailed(f"{title_of(parameter)}: user '{user}' may not enter vhost '{vhost}'")
+        _check_enters(node, parameter, access, vhost)
     if component in RUNNING:
         running = key_of(*parameter.key()) in node.bridges.wanted()
         pool, holder = node.broker.pools.of(BRIDGES), holder_of(node.broker, parameter, user)
         if not running and not pool.fits(holder, 1):
             raise ResourceError(f"{pool.refusal(holder, 1)}. Pause a bridge; {title_of(parameter)} was not set")
+
+
+def _check_enters(node: Node, parameter: Parameter, access: ConnectionAccess, vhost: str) -> None:
+    """Check that a user may enter a virtual host of this broker. Raises PreconditionFailed (406)."""
+    enters, is_here = access.rules.enters(vhost), vhost in node.broker.vhosts
+    if enters and not is_here and node.control.elsewhere is not None:
+        raise PreconditionFailed(
+            f"{title_of(parameter)}: vhost '{vhost}' is not in the shard of vhost '{parameter.vhost}': give the address "
+            "of this node, a user and a password in the URL"
+        )
+    if not enters or not is_here:
+        raise PreconditionFailed(f"{title_of(parameter)}: user '{access.user}' may not enter vhost '{vhost}'")
 
 
 def title_of(parameter: Parameter) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.access.access_table import GUEST
 from penstock.connections.peer import is_loopback
@@ -29,13 +29,11 @@ from penstock.server.process_facts import ServerFacts
 from penstock.server.process_limits import memory_bytes, open_files
 from penstock.server.settings_reload import SettingsReload
 from penstock.server.shard import Allowance, Shard
+from penstock.server.shard_bridges import ShardBridges
 from penstock.server.tls.contexts import Contexts, ServedCertificates, TlsServer, served_tls
 from penstock.server.tls.layer import TlsLayer
 from penstock.server.traces import check_endpoint
 from penstock.settings.config import Settings
-
-if TYPE_CHECKING:
-    from penstock.server.bridge_worker import BridgeWorker
 
 METRICS: Final = "http/prometheus"
 """Name of the listener for metrics, as in RabbitMQ."""
@@ -76,8 +74,7 @@ class ServerNode:
         self.http: dict[str, HttpListener] = {}
         """Listeners of HTTP: `api`, and `metrics` without a login."""
         self._certificates: ServedCertificates | None = None
-        self._bridges: BridgeWorker | None = None
-        """Worker of bridges; None before the first bridge."""
+        self.bridges = ShardBridges(shard)
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners without TLS: host and port."""
         self.tls_addresses: list[tuple[str, int]] = []
@@ -218,23 +215,13 @@ class ServerNode:
 
     def serve_bridges(self) -> None:
         """Look once a second whether a bridge is to run, and let the worker run it."""
-        self.shard.event_loop.on_tick = self._look_at_bridges
-
-    def _look_at_bridges(self) -> None:
-        if self._bridges is None:
-            if not self.shard.driver.bridges.wanted():
-                return
-            from penstock.server.bridge_worker import BridgeWorker
-
-            self._bridges = BridgeWorker(self.shard)
-        self._bridges.tick()
+        self.bridges.serve()
 
     # Stop
 
     async def stop_accepting(self) -> None:
         """End the bridges, close all ports and the connections of HTTP, and end a reload."""
-        if self._bridges is not None:
-            await self._bridges.stop()
+        await self.bridges.stop()
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
