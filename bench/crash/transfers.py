@@ -15,7 +15,7 @@ from penstock.client.errors import ClientError, ControlError
 from penstock.sync import connect
 from penstock.wire.amqp091 import spec
 
-CANCELLED, NOT_FOUND = 406, 404
+CANCELLED = 406
 
 
 class Mover(Party):
@@ -33,7 +33,8 @@ class Mover(Party):
                     pause(self, link)
                     self._move(control, link)
         except ControlError as refused:
-            self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
+            if not self.history.over:  # Else the node is dying, and says so.
+                self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
         except ClientError:
             return  # the broker is gone
 
@@ -45,8 +46,7 @@ class Mover(Party):
             try:
                 control.request("job.cancel", id=job["id"])
             except ControlError as refused:
-                forgotten = refused.code == NOT_FOUND and self.history.over  # A process that stops has its jobs.
-                if refused.code != CANCELLED and not forgotten:
+                if refused.code != CANCELLED:
                     raise
             return
         count = self.chance.choice((None, None, 1, 17))
@@ -83,6 +83,7 @@ class Redriver(Party):
                     self.history.transferred += control.redrive_messages(AGAIN_DEAD, count=count)["redriven"]
                     self.history.answered("settled")
         except ControlError as refused:
-            self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
+            if not self.history.over:  # Else the node is dying, and says so.
+                self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
         except ClientError:
             return  # the broker is gone
