@@ -62,8 +62,8 @@ def _check_enters(node: Node, parameter: Parameter, access: ConnectionAccess, vh
     enters, is_here = access.rules.enters(vhost), vhost in node.broker.vhosts
     if enters and not is_here and node.control.elsewhere is not None:
         raise PreconditionFailed(
-            f"{title_of(parameter)}: vhost '{vhost}' is not in the shard of vhost '{parameter.vhost}': give the address "
-            "of this node, a user and a password in the URL"
+            f"{title_of(parameter)}: vhost '{vhost}' is not in the shard of vhost '{parameter.vhost}': give the "
+            "address of this node, a user and a password in the URL"
         )
     if not enters or not is_here:
         raise PreconditionFailed(f"{title_of(parameter)}: user '{access.user}' may not enter vhost '{vhost}'")
