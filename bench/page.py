@@ -14,6 +14,7 @@ from typing import Any
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, SQLITE, STARTERS
 from bench.loadgen import AMQP091, AMQP1, AMQPS, POSTGRESQL
 from bench.peers10 import NAMES
+from bench.relay import RELAY
 from bench.report import PEERS, Best, Row
 from bench.scenarios import SCENARIOS_OF
 
@@ -87,7 +88,9 @@ def line(row: dict[str, Any]) -> str:
     cells = [
         f"{PROTOCOLS[row['protocol']]}: {row['scenario']['title']}",
         "; ".join(f"{goal['goal']}: {WORDS[goal['met']]}" for goal in row["goals"]) or "none",
-        _figures(row, COMPILED) + (f"; SQLite: {_figures(row, SQLITE)}" if SQLITE in best else ""),
+        _figures(row, COMPILED)
+        + (f"; SQLite: {_figures(row, SQLITE)}" if SQLITE in best else "")
+        + (f"; bare relay: {_figures(row, RELAY)}" if RELAY in best else ""),
         _figures(row, INTERPRETED),
         f"{PEERS[peer]}: {_figures(row, peer)}" if peer else "",
         ", ".join(f"**{_short(ratio)}x**" if ratio < 1 else f"{_short(ratio)}x" for ratio in ratios),

@@ -9,10 +9,11 @@ from pathlib import Path
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, SQLITE
 from bench.loadgen import Result
 from bench.peers10 import ARTEMIS, ARTEMIS_NIO, QPIDD
+from bench.relay import RELAY
 from bench.scenarios import Scenario
 
 PEERS = {RABBITMQ: "RabbitMQ", QPIDD: "qpidd", ARTEMIS: "Artemis", ARTEMIS_NIO: "Artemis NIO"}
-TITLES = {COMPILED: "comp.", INTERPRETED: "int.", SQLITE: "SQLite", **PEERS}
+TITLES = {COMPILED: "comp.", INTERPRETED: "int.", SQLITE: "SQLite", **PEERS, RELAY: "relay"}
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ class Row:
             "scenario": asdict(self.scenario),
             "best": {name: asdict(best) for name, best in self.best.items()},
             "ratios": {name: self.ratio(name) for name in (COMPILED, INTERPRETED)},
+            "beside_relay": beside_relay(self.best),
             "goals": [{"goal": text, "met": met} for text, met in self.goals],
         }
 
@@ -148,6 +150,12 @@ def _ratio(best: dict[str, Best], name: str) -> float | None:
     return peer.microseconds / ours.microseconds if ours and peer and ours.microseconds else None
 
 
+def beside_relay(best: dict[str, Best]) -> float | None:
+    """Return the compiled broker's CPU time per message over that of the bare relay; None when one is missing."""
+    ours, relay = best.get(COMPILED), best.get(RELAY)
+    return ours.microseconds / relay.microseconds if ours and relay and relay.microseconds else None
+
+
 def _goals(scenario: Scenario, best: dict[str, Best]) -> Iterable[tuple[str, bool | None]]:
     for name, least in ((COMPILED, scenario.compiled), (INTERPRETED, scenario.interpreted)):
         if least is not None:
@@ -158,6 +166,12 @@ def _goals(scenario: Scenario, best: dict[str, Best]) -> Iterable[tuple[str, boo
             found = best.get(name)
             yield f"{name} <= {most:g} us", None if found is None else found.microseconds <= most
     ours, peer = best.get(COMPILED), best.get(RABBITMQ)
+    if scenario.beside_relay is not None:
+        times = beside_relay(best)
+        yield (
+            f"compiled <= {scenario.beside_relay:g}x the bare relay",
+            (None if times is None else times <= scenario.beside_relay),
+        )
     if scenario.rate is not None:
         yield f"{scenario.rate:,.0f}/s compiled", None if ours is None else ours.rate >= scenario.rate
     if scenario.latency:
@@ -204,8 +218,21 @@ def table(rows: list[Row]) -> str:
     text += _aligned(lines)
     text += ["", "Goals"]
     text += _aligned([[row.scenario.title, "; ".join(_goal_words(row))] for row in rows if row.goals] or [["none"]])
-    text += ["", *_latencies(rows), *_confirmations(rows)]
+    text += ["", *_relays(rows), *_latencies(rows), *_confirmations(rows)]
     return "\n".join(text)
+
+
+def _relays(rows: list[Row]) -> list[str]:
+    lines = [["scenario", "compiled", "relay", "times"]]
+    for row in rows:
+        times = beside_relay(row.best)
+        if times is not None:
+            figures = (row.best[COMPILED].microseconds, row.best[RELAY].microseconds, times)
+            lines.append([row.scenario.title, *(_cell(figure, ".2f") for figure in figures)])
+    if len(lines) == 1:
+        return []
+    return ["CPU microseconds per message beside a bare relay in C, which only polls, reads and writes",
+            *_aligned(lines), ""]  # fmt: skip
 
 
 def _latencies(rows: list[Row]) -> list[str]:

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench import loadgen, page, peers10, postgres, processes, report, tls
+from bench import loadgen, page, peers10, postgres, processes, relay, report, tls
 from bench.brokers import SQLITE, STARTERS, Broker, Starters, start_all
 from bench.loadgen import AMQP1, AMQPS, POSTGRESQL
 from bench.report import Measurement, Row
@@ -91,6 +91,11 @@ def possible(scenarios: list[Scenario]) -> list[Scenario]:
     return [scenario for scenario in scenarios if not scenario.one_core]
 
 
+def takes_part(name: str, scenario: Scenario) -> bool:
+    """Tell whether a broker takes part in a scenario."""
+    return peers10.takes_part(name, scenario.stored) if name != relay.RELAY else relay.is_beside(name, scenario)
+
+
 def measurements(
     brokers: dict[str, Broker], scenarios: list[Scenario], effort: Effort, protocol: str
 ) -> Iterator[Measurement]:
@@ -100,7 +105,7 @@ def measurements(
         for scenario in scenarios:
             turn = repetition % max(1, len(names))
             for name in names[turn:] + names[:turn]:
-                if not peers10.takes_part(name, scenario.stored):
+                if not takes_part(name, scenario):
                     continue
                 head = f"[{repetition + 1}/{effort.repetitions}] {scenario.title}, {name}: "
                 try:
@@ -126,7 +131,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         keys = ", ".join(scenario.key for scenario in scenarios)
         parser.add_argument_group(f"scenarios of {protocol}", keys)
     parser.add_argument("--only", nargs="+", metavar="SCENARIO", help="by default all")
-    parser.add_argument("--brokers", nargs="+", choices=sorted({*STARTERS, SQLITE, *peers10.NAMES}), metavar="BROKER",
+    names = sorted({*STARTERS, SQLITE, relay.RELAY, *peers10.NAMES})
+    parser.add_argument("--brokers", nargs="+", choices=names, metavar="BROKER",
                         help="by default all of the protocol: %(choices)s")  # fmt: skip
     parser.add_argument("--repeat", type=int, help=f"repetitions (default {NORMAL.repetitions})")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the JSON file (default %(default)s)")
@@ -157,6 +163,8 @@ def started(
             starters = tls.starters(scratch, stack)
         elif protocol == POSTGRESQL:
             starters = postgres.starters(wanted.output.parent, stack)
+        if protocol in relay.PROTOCOLS and any(relay.is_beside(relay.RELAY, scenario) for scenario in scenarios):
+            starters = {**starters, relay.RELAY: relay.start}
         names = [name for name in wanted.brokers or starters if name in starters]
         return start_all(names, scratch, stack, say, starters)
     kinds = {scenario.stored for scenario in scenarios}
@@ -191,7 +199,7 @@ def compared(wanted: argparse.Namespace, protocol: str, scenarios: list[Scenario
                      "others": [round(others[len(others) // 2], 1), round(others[-1], 1)]}  # fmt: skip
     rows = [Row.of(scenario, found) for scenario in scenarios]
     say(f"\n{protocol}: {report.table(rows)}\n{_describe(surroundings, found)}")
-    wanted_runs = [name for name in titles for scenario in scenarios if peers10.takes_part(name, scenario.stored)]
+    wanted_runs = [name for name in titles for scenario in scenarios if takes_part(name, scenario)]
     complete = len(found) == effort.repetitions * len(wanted_runs)
     return {"conditions": surroundings, "complete": complete, "rows": [row.as_data() for row in rows],
             "all": [asdict(one) for one in found]}  # fmt: skip

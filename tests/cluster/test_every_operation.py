@@ -12,15 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from penstock.cluster.asking import Peer
-from penstock.cluster.passing_up import PassingUp
-from penstock.connections.control_request import IMPORT, ControlRequest
+from penstock.connections.control_request import IMPORT
 from penstock.describe.table import Row
 from penstock.errors import BrokerError
-from penstock.management.operation import ALL, CATALOGUE, LOOKS, NODE, VHOST, Operation, name_of, who_answers
-from penstock.operations.table import CONTROL, OPERATIONS
+from penstock.management.operation import LOOKS, VHOST, Operation, name_of, who_answers
+from penstock.operations.table import OPERATIONS
 from penstock.server.asker import Asker
 from penstock.server.inside import Ask
 from penstock.server.shard import Allowance
@@ -127,19 +124,3 @@ async def test_node_answers_each_operation_as_one_broker_does(tmp_path: Path) ->
 
 def asker_in(vhost: str, user: str) -> Asker:
     return Asker(user=user, vhost=vhost, protocol="AMQP 0-9-1", connection="0", shard="none", label="con:0")
-
-
-# Which requests a shard passes up
-
-
-@pytest.mark.parametrize("name", sorted(CONTROL))
-def test_shard_answers_itself_what_is_of_its_vhost_alone(name: str) -> None:
-    row = CONTROL[name]
-    passing = PassingUp(None, "1", None)  # type: ignore[arg-type]  # Nothing is asked.
-    for fields in ({}, {"everywhere": True}, {"queue": "q"}, {"user": "u"}, {"vhost": "v"}, {"kind": "users"}):
-        request = ControlRequest(None, None)
-        request.fields = dict(fields)
-        is_own = row.name != IMPORT and who_answers(row, request.fields) == VHOST
-        assert (passing.asks(row, request) is None) == is_own
-        if not is_own:
-            assert row.name == IMPORT or who_answers(row, request.fields) in (ALL, CATALOGUE, NODE)

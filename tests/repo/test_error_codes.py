@@ -26,6 +26,8 @@ LOCAL = {
     "TokenError",
     "BackEndError",
     "RecordError",
+    "AskerError",
+    "Unanswered",
     "NotTaken",
     "ClientRefused",
     "StillPassing",

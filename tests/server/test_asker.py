@@ -19,7 +19,7 @@ from tests.support.driven_connection import Dialogue, make_driver
 WHOLE = Asker(
     user="ada", scopes=("read:west/*",), served_vhosts=("west",), served_tags=("monitoring",),
     served_permission=("", "^a", ".*"), expires_at=12.5, address="10.0.0.1:4711", protocol="AMQP 1.0", vhost="west",
-    connection="7", shard="2", label="web-1 (con:7)",
+    connection="7", shard="2", reply_to="answers", label="web-1 (con:7)",
 )  # fmt: skip
 FIELDS = [each.name for each in dataclasses.fields(Asker)]
 

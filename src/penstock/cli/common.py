@@ -232,6 +232,7 @@ def control_session(url: str, **options: object) -> Iterator[Connection]:
         with connection:
             try:
                 yield connection
+                report_missing(connection)
             except (ChannelClosed, LinkClosed, ControlError) as error:
                 near = near_match(connection, error.text)
                 if not near:
@@ -241,6 +242,13 @@ def control_session(url: str, **options: object) -> Iterator[Connection]:
         if _is_interrupted(error):
             raise KeyboardInterrupt from None
         raise
+
+
+def report_missing(connection: Connection) -> None:
+    """Report shards of a node that were missing in the answers of a connection."""
+    for shard, reason in connection.core().absent_shards.items():
+        text = reason if reason.startswith("shard ") else f"shard '{shard}' is missing in this answer: {reason}"
+        click.echo(f"{styled('penstock:', 'alarm', err=True)} {printable(text)}", err=True)
 
 
 def _is_interrupted(error: BaseException | None) -> bool:

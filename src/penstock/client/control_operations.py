@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from penstock.client.answers import Why, why_of
 from penstock.client.engine.connection import Engine
@@ -11,6 +11,10 @@ from penstock.client.engine.waits import Steps
 from penstock.client.errors import ClientError
 from penstock.client.options import queue_arguments
 
+MISSING: Final = "penstock.missing"
+"""Field of an answer: shards of a node that have not answered, each with the reason."""
+SHARDS_SHOWN: Final = 100
+"""Most shards that an answer is read for; a node has no more."""
 Answer = dict[str, Any]
 """Answer of the broker, an object of JSON."""
 Names = Iterable[str]
@@ -30,6 +34,8 @@ def asking(engine: Engine, operation: str, fields: Mapping[str, object], wait_s:
     answer = yield from engine.requesting(operation, given, engine.terms.call_timeout + wait_s)
     if not isinstance(answer, dict):
         raise ClientError(f"the broker answered {operation} with a block where an object was due")
+    for each in answer.get(MISSING, ())[:SHARDS_SHOWN]:
+        engine.absent_shards[str(each["shard"])] = str(each["reason"])
     return answer
 
 

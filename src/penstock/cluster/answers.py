@@ -41,6 +41,9 @@ from penstock.management.operation import (
     name_of,
     who_answers,
 )
+from penstock.operations import alarms, jobs, parameters
+from penstock.operations.jobs import SHOW_JOB
+from penstock.operations.vhosts import DECLARE_VHOST, DELETE_VHOST
 from penstock.server.asker import Asker
 from penstock.server.http.asks import Asks
 from penstock.server.http.request import ApiRequest
@@ -48,10 +51,8 @@ from penstock.server.inside import MISSING, SILENCE_S, Ask
 from penstock.server.shard import Shard
 from penstock.settings.pools import NODE_ANSWERS
 
-OF_OFFICE: Final = ("job.list", "job.show", "job.cancel", "GET /penstock/jobs", "alarm.list", "parameter.list")
-"""Operations on objects that the office has beside the shards."""
-DELETE_VHOST: Final = "vhost.delete"
-DECLARE_VHOST: Final = "vhost.declare"
+OF_OFFICE: Final = tuple(name_of(row) for noun in (jobs, alarms, parameters) for row in noun.OPERATIONS)
+"""Operations of nouns that the office has objects of, beside those of the shards."""
 START_S: Final = 5.0
 """Seconds for which a request waits for a shard that starts."""
 LOOK_S: Final = 0.5
@@ -59,7 +60,7 @@ LOOK_S: Final = 0.5
 
 
 class ShardDoor(Protocol):
-    """What answers need to know of a shard (parent.py)."""
+    """State of a shard, as answers need it (parent.py)."""
 
     watch: ShardWatch | None
     version: int
@@ -351,7 +352,7 @@ class NodeAnswers:
         vhost = str(ask.fields.get("name"))
         try:
             assert isinstance(job, dict)
-            look = Ask("job.show", {"id": job["id"]}, ask.vhost)
+            look = Ask(SHOW_JOB, {"id": job["id"]}, ask.vhost)
             while True:
                 await asyncio.sleep(LOOK_S)
                 found = await self.of_shard(shard, look, asker)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.connections.open_connections import ConnectionCounts
+from penstock.connections.connection_counts import ConnectionCounts
 from penstock.connections.peer import network_of
 from penstock.driver.driver import BrokerDriver
 from penstock.server.login_record import LoginRecord

@@ -216,6 +216,7 @@ class Parent(ShardListener):
             await self.http.open_metrics()
             self._start_shards([row.name for row in self._reader.shards()])
             await self.office.import_definitions()
+            self.office.admit()
             await self.front.listen()
             await self.http.start(self.front.tls)
         except BaseException:

@@ -42,7 +42,7 @@ ANSWER_OCTETS: Final = 512
 NO_RECORD: Final = 0
 """First byte of the packet of a client that has not logged in; the number of its connection follows."""
 Handed: TypeAlias = LoginRecord | int
-"""What goes with a socket: the record of a login, or of a client without a login the number of its connection."""
+"""Record of the login of a socket's client; for a client without a login, the number of its connection."""
 UNANSWERED_MOST: Final = 64
 """Most packets without an answer: their descriptors count towards the limit of open files of the user."""
 WAITING_MOST: Final = 10_000

@@ -47,7 +47,7 @@ class PassingUp(Elsewhere):
     def _steps(self, row: Operation, request: ControlRequest) -> Waits[Answer]:
         connection = request.connection
         assert connection is not None, "a request of the control exchange has a connection"
-        asker = Asker.of_connection(connection, self._name)
+        asker = Asker.of_connection(connection, self._name, request.reply_to or "")
         fields = dict(request.fields)
         detached = fields.pop(DETACH, None) is True
         ask = Ask(name_of(row), fields, request.vhost.name, detached=detached, body=request.unread)

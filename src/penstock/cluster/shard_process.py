@@ -176,15 +176,9 @@ class ShardProcess:
                 self._pull = AccessPull(shard, self._send)
                 self._pull.ask()
                 await self._await_copy(self._pull)
+            http = await _listen(shard, settings, order)
             if order.secret:
-                http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
-                http.start_inside(listening_at(order.http))
-                up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
-                shard.driver.control.elsewhere = up
-                shard.driver.jobs.number_as(order.number)
-            else:
-                http = HttpListener(shard.event_loop, settings, True)
-                await http.start(f"unix:{order.http}", 0)
+                up = _pass_up(shard, order)
             shard.admit()
             bridges.serve()
             if order.key:
@@ -332,6 +326,25 @@ class ShardProcess:
             self._channel.send(message)
         except ChannelEnded:
             self._stopping.set()
+
+
+async def _listen(shard: Shard, settings: Settings, order: ShardOrder) -> HttpListener:
+    """Serve HTTP for the node. Raises StartError."""
+    if not order.secret:
+        http = HttpListener(shard.event_loop, settings, True)
+        await http.start(f"unix:{order.http}", 0)
+        return http
+    http = HttpListener(shard.event_loop, settings, True, Inside(order.secret, OwnAsks(order.name)))
+    http.start_inside(listening_at(order.http))
+    return http
+
+
+def _pass_up(shard: Shard, order: ShardOrder) -> PassingUp:
+    """Pass requests up to the node that are not about this shard."""
+    up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
+    shard.driver.control.elsewhere = up
+    shard.driver.jobs.number_as(order.number)
+    return up
 
 
 def settings_of(settings: Settings, order: ShardOrder) -> Settings:

@@ -66,7 +66,7 @@ def octets_max(operation: str) -> int:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Receiver:
+class AnswerReceiver:
     """Receiver of an answer that comes later, in the place of a reply queue."""
 
     def answered(self, answer: object) -> None:
@@ -104,7 +104,7 @@ class ControlRequest:
         """Address of a requester without a connection: host and port; empty if unknown."""
         self.reply_to = reply_to
         self.correlation_id = correlation_id
-        self.receiver: Receiver | None = None
+        self.receiver: AnswerReceiver | None = None
         """Receiver of a later answer, for a requester in another process; None for one with a reply queue."""
         self.fields = _parse(body)
         self.before: object = None

@@ -58,12 +58,15 @@ import zlib
 from typing import Final
 
 from penstock.access.access_table import AccessTable
+from penstock.access.user import MAX_CHANNELS
 from penstock.connections.connection import Connection
+from penstock.connections.connection_counts import ConnectionCounts
 from penstock.connections.connection_limits import ConnectionLimits
 from penstock.connections.log_line import SOCKET
 from penstock.connections.login import Verification
 from penstock.connections.peer import THIS_MACHINE
 from penstock.connections.services import Services
+from penstock.errors import NotAllowed
 from penstock.flow.token_bucket import TokenBucket
 
 FREE_FAILURES: Final = 3
@@ -517,3 +520,60 @@ def _first_of(connections: dict[int, Connection], opened_by: float) -> Connectio
     for connection in connections.values():
         return connection if connection.times.opened <= opened_by else None
     return None
+
+
+class OpenConnections:
+    """The connections of a broker that have opened a virtual host."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.counts = ConnectionCounts(limits)
+        self._users: dict[str, dict[int, Connection]] = {}
+        """Connections by user and number."""
+
+    def total(self) -> int:
+        """Return the number of open connections."""
+        return self.counts.total()
+
+    def enter(self, connection: Connection, vhost: str) -> None:
+        """Count a connection that opens a virtual host. Raises NotAllowed (530), in RabbitMQ's words, at a bound."""
+        user, network = connection.user, connection.peer.network
+        self.counts.check(connection.broker.access, user, vhost, network)
+        self.counts.add(connection.number, user, vhost, network)
+        self._users.setdefault(user, {})[connection.number] = connection
+
+    def check_channels(self, connection: Connection) -> None:
+        """Check that a user may open another channel, or session. Raises NotAllowed (530), in RabbitMQ's words."""
+        user = connection.user
+        most = connection.broker.access.user_limit(user, MAX_CHANNELS)
+        if 0 <= most <= self.channels_of(user):
+            reached = f"has reached the maximum allowed user limit of ({most})"
+            raise NotAllowed(f"number of channels opened for user '{user}' {reached}")
+
+    def connections_of(self, user: str) -> int:
+        """Return the number of connections of a user."""
+        return self.counts.connections_of(user)
+
+    def channels_of(self, user: str) -> int:
+        """Return the number of channels, and sessions, of a user over all its connections."""
+        count = 0
+        for connection in self._users.get(user, {}).values():
+            connection.broker.work.done += 1
+            count += len(connection.engine.sessions())
+        return count
+
+    def connections_to(self, vhost: str) -> int:
+        """Return the number of connections to a virtual host."""
+        return self.counts.connections_to(vhost)
+
+    def leave(self, connection: Connection) -> None:
+        """Remove a connection, if it was counted."""
+        if not self.counts.remove(connection.number):
+            return
+        mine = self._users[connection.user]
+        del mine[connection.number]
+        if not mine:
+            del self._users[connection.user]
+
+    def count(self, network: str) -> int:
+        """Return the number of connections of a network."""
+        return self.counts.count(network)

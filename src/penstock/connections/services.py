@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from penstock.connections.connection_limits import ConnectionLimits
     from penstock.connections.log_line import LogLine
     from penstock.connections.login import Authenticator
-    from penstock.connections.login_limits import Backoff, LoginRate, PendingLogins, RenewalRate
-    from penstock.connections.open_connections import OpenConnections
+    from penstock.connections.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins, RenewalRate
     from penstock.connections.partial_messages import PartialMessages
     from penstock.connections.path_request import ServedPaths
     from penstock.core.broker import Broker

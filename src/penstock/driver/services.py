@@ -20,8 +20,7 @@ from penstock.connections.connection import Connection
 from penstock.connections.connection_limits import ConnectionLimits
 from penstock.connections.log_line import LogLine
 from penstock.connections.login import InlineAuthenticator
-from penstock.connections.login_limits import Backoff, LoginRate, PendingLogins, RenewalRate
-from penstock.connections.open_connections import OpenConnections
+from penstock.connections.login_limits import Backoff, LoginRate, OpenConnections, PendingLogins, RenewalRate
 from penstock.connections.partial_messages import PartialMessages
 from penstock.connections.services import Services
 from penstock.core.queue.queue import Queue

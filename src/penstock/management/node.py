@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 from typing_extensions import override
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from penstock.management.control_api import ControlApi
     from penstock.management.elsewhere import ImportParts
     from penstock.management.flow_log_records import Recorder
+
+
+TLS_RELOAD: Final = "tls.reload"
+"""Name of the operation that reads certificates again; it answers by itself, later."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

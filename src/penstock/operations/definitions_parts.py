@@ -1,4 +1,4 @@
-"""Parts of definitions: what each broker of a node imports of one file, and one answer made of theirs.
+"""Parts of definitions: entries of a file that each broker of a node imports, and one answer made of theirs.
 
 The node's own broker (the *office*) imports users, virtual hosts, permissions, limits and global parameters. Each shard
 imports the entries of its own virtual hosts, and the settings that count for all. Every broker gets the whole file, so
@@ -21,11 +21,11 @@ from penstock.texts import joined
 WHOLE: Final = ""
 """Everything: the import of a broker that is alone."""
 OFFICE: Final = "office"
-"""What belongs to the node."""
+"""Entries that belong to the node."""
 SHARD: Final = "shard"
-"""What belongs to the virtual hosts of one shard."""
+"""Entries of the virtual hosts of one shard."""
 HERE: Final = "here"
-"""Both: what concerns one of several brokers that have copies of users."""
+"""Both, for one of several brokers that have copies of users."""
 OF_OFFICE: Final[tuple[str, ...]] = (
     "vhosts", "users", "permissions", "topic_permissions", "global_parameters", "limits",
 )  # fmt: skip

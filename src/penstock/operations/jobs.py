@@ -109,9 +109,10 @@ def _before(node: Node, request: ControlRequest) -> Row:
 
 
 ONE: Final = "/penstock/jobs/{id}"
+SHOW_JOB: Final = "job.show"
 OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("job.list", list_jobs, ("state", "within"), tag=MANAGEMENT, asks=ALL, join=joins.JOBS),
-    looking("job.show", show_job, ("id",), tag=MANAGEMENT, asks=ALL, join=joins.FIRST, routes=(
+    looking(SHOW_JOB, show_job, ("id",), tag=MANAGEMENT, asks=ALL, join=joins.FIRST, routes=(
         Route(f"GET {ONE}", "Show a job: its subject, state, progress, and its result or error."),
     )),
     Operation("job.cancel", cancel_job, ("id",), tag=MANAGEMENT, before=_before, asks=ALL, join=joins.FIRST, routes=(

@@ -14,7 +14,7 @@ from penstock.describe.table import Row
 from penstock.flow.work import Steps
 from penstock.management import blocked_overview, control_api, why
 from penstock.management.flow_log_records import answer_watch
-from penstock.management.node import Node, answer_reload
+from penstock.management.node import TLS_RELOAD, Node, answer_reload
 from penstock.management.operation import (
     ALL,
     CATALOGUE,
@@ -129,7 +129,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("status", control_api.answer_status, tag=MONITORING, asks=ALL, join=joins.STATUS),
     *top.OPERATIONS,
     *find.OPERATIONS,
-    Operation("tls.reload", lambda node, request: answer_reload(node.certificates, request), asks=NODE),
+    Operation(TLS_RELOAD, lambda node, request: answer_reload(node.certificates, request), asks=NODE),
     *settings.OPERATIONS,
     *blocks.OPERATIONS,
     *connections.OPERATIONS,

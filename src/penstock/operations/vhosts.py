@@ -278,11 +278,13 @@ DEFINITIONS: Final[Definitions] = Definitions(
     same=lambda node, entry, before, value: before is not None and (not value or value == before),
     undone_alone=True,
 )
+DECLARE_VHOST: Final = "vhost.declare"
+DELETE_VHOST: Final = "vhost.delete"
 OPERATIONS: Final[tuple[Operation, ...]] = (
     listing(VHOSTS, "GET /vhosts", "List virtual hosts."),
     showing("GET /vhosts/{vhost}", "Show a virtual host.",
             lambda node, request: VHOSTS.table.row(request.vhost, sampled(node, request)), ADMINISTRATOR),
-    Operation("vhost.declare", _declare, ("name",), before=_before, asks=CATALOGUE, routes=(
+    Operation(DECLARE_VHOST, _declare, ("name",), before=_before, asks=CATALOGUE, routes=(
         Route("PUT /vhosts/{vhost}", "Create a virtual host: 201 if it is new, 204 if it exists. Description, tags and "
               "the like are kept.", read=_by_path, silent=True),
     )),
@@ -292,7 +294,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         Route("DELETE /vhosts/{vhost}/deletion/protection", "Permit the deletion of a virtual host again.",
               read=_by_path, fixed={"protected": False}, silent=True),
     )),
-    Operation("vhost.delete", _delete, ("name",), before=_before, job=_deleted_subject, asks=CATALOGUE, routes=(
+    Operation(DELETE_VHOST, _delete, ("name",), before=_before, job=_deleted_subject, asks=CATALOGUE, routes=(
         Route("DELETE /vhosts/{vhost}", "Delete a virtual host with all its objects; its connections are closed.",
               read=_by_path, silent=True),
     )),

@@ -85,17 +85,19 @@ class Asker:
     """Number of the connection in its process; empty for HTTP."""
     shard: str = ""
     """Name of the shard whose process has the connection; empty for HTTP."""
+    reply_to: str = ""
+    """Name of the queue for answers, which lists leave out; empty for HTTP."""
     label: str = ""
     """Name of the client for people."""
 
     @classmethod
-    def of_connection(cls, connection: Connection, shard: str) -> Asker:
-        """Return the asker that a connection of a shard is."""
+    def of_connection(cls, connection: Connection, shard: str, reply_to: str = "") -> Asker:
+        """Return the asker that a connection of a shard is; `reply_to` is its queue for answers."""
         actor = actor_of(connection)
         return cls.with_rules(
             connection.access.rules, connection.login.expires_at(),
             user=connection.user, address=actor.address, protocol=actor.protocol, vhost=actor.vhost,
-            connection=actor.connection, shard=shard, label=label(connection),
+            connection=actor.connection, shard=shard, reply_to=reply_to, label=label(connection),
         )  # fmt: skip
 
     @classmethod
@@ -177,6 +179,7 @@ READERS: Final[dict[str, Callable[[object], object]]] = {
     "vhost": text_field,
     "connection": text_field,
     "shard": text_field,
+    "reply_to": text_field,
     "label": text_field,
 }
 """Readers of the fields in JSON, by name: all fields."""

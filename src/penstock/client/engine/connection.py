@@ -147,6 +147,8 @@ class Engine(Wakes):
     def __init__(self, terms: ConnectionTerms) -> None:
         super().__init__()
         self.terms = terms
+        self.absent_shards: dict[str, str] = {}
+        """Shards of a node that were missing in an answer, with the last reason of each."""
         self.phase: i64 = IDLE
         self.epoch: i64 = 0
         """Number of the transport; state of an earlier transport is void."""

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from penstock.connections.authorization import check_tag
-from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, ControlRequest, Receiver
+from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, AnswerReceiver, ControlRequest
 from penstock.core.vhost import VirtualHost
 from penstock.describe.list_kinds import is_gone
 from penstock.describe.lists import Found
@@ -25,6 +25,7 @@ from penstock.describe.table import Row
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import AccessRefused, BrokerError, NotOnDisk, ResourceError
 from penstock.flow.pool import PoolHolder
+from penstock.management.node import TLS_RELOAD
 from penstock.management.operation import DETACH, Answer, Operation, Streamed, name_of
 from penstock.server.asker import Asker, AskerError
 from penstock.server.http.app import carried_out
@@ -42,8 +43,6 @@ ROWS_AT_ONCE: Final = 50
 """Rows of a list in one line."""
 MADE_AT_ONCE: Final = 4
 """Objects of a list that are described in one slice."""
-ANSWERED_LATER: Final = ("tls.reload",)
-"""Operations that answer by themselves."""
 WITHOUT_LINES: Final = 20
 """Most rows of a list that stay in the line of the answer."""
 NODE: Final = PoolHolder("node", "", True)
@@ -51,7 +50,7 @@ NODE: Final = PoolHolder("node", "", True)
 
 
 class Asks:
-    """What answers requests inside a node in one process."""
+    """Answers to requests inside a node, in one process."""
 
     async def answer(self, request: ApiRequest, row: Operation, ask: Ask, asker: Asker) -> Answer | Streamed:
         """Return the answer. Raises BrokerError."""
@@ -214,7 +213,7 @@ def _found_lines(found: Found) -> Iterator[bytes]:
     yield line({"answer": {**found.head(), "items": []} if found.page else []})
 
 
-class _Later(Receiver):
+class _Later(AnswerReceiver):
     """Receiver of the answer of an operation that answers by itself."""
 
     def __init__(self, request: ControlRequest) -> None:
@@ -223,14 +222,14 @@ class _Later(Receiver):
 
     @override
     def answered(self, answer: object) -> None:
-        """See `Receiver`."""
+        """See `AnswerReceiver`."""
         if not self.answer.done():
             assert isinstance(answer, dict)
             self.answer.set_result(answer)
 
     @override
     def failed(self, error: BrokerError) -> None:
-        """See `Receiver`."""
+        """See `AnswerReceiver`."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
@@ -267,7 +266,7 @@ class OwnAsks(Asks):
         if row.before is not None:
             asked.before = row.before(driver, asked)
         after = dict(ask.fields)
-        later = _Later(asked) if row.name in ANSWERED_LATER else None
+        later = _Later(asked) if row.name == TLS_RELOAD else None
         answer = await carried_out(request, row, asked)
         if later is not None and answer is None:
             answer = await later.answer
@@ -287,7 +286,7 @@ class OwnAsks(Asks):
         connection = None
         if asker.connection and asker.shard == self._shard:
             connection = request.driver.connections.get(int(asker.connection))
-        asked = ControlRequest(vhost, connection, None, None, b"{}", asker.access(broker, ask.vhost))
+        asked = ControlRequest(vhost, connection, asker.reply_to or None, None, b"{}", asker.access(broker, ask.vhost))
         asked.fields = dict(ask.fields)
         asked.remote = asker.label if asker.connection else ""
         asked.peer = asker.address

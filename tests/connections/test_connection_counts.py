@@ -6,8 +6,8 @@ import pytest
 
 from penstock.access.access_table import AccessTable
 from penstock.access.password_hash import file_password
+from penstock.connections.connection_counts import ConnectionCounts
 from penstock.connections.connection_limits import ConnectionLimits
-from penstock.connections.open_connections import ConnectionCounts
 from penstock.connections.peer import THIS_MACHINE
 from penstock.errors import NotAllowed
 from penstock.settings.start import Start

@@ -5,16 +5,11 @@ A broker counts its own. A node with shards counts the clients that it gives to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.access.access_table import AccessTable
-from penstock.access.user import MAX_CHANNELS, MAX_CONNECTIONS
+from penstock.access.user import MAX_CONNECTIONS
 from penstock.connections.connection_limits import ConnectionLimits
 from penstock.connections.peer import THIS_MACHINE
 from penstock.errors import NotAllowed
-
-if TYPE_CHECKING:
-    from penstock.connections.connection import Connection
 
 
 class ConnectionCounts:
@@ -101,60 +96,3 @@ def _count(counts: dict[str, int], name: str, change: int) -> None:
         counts[name] = count
     else:
         del counts[name]
-
-
-class OpenConnections:
-    """The connections of a broker that have opened a virtual host."""
-
-    def __init__(self, limits: ConnectionLimits) -> None:
-        self.counts = ConnectionCounts(limits)
-        self._users: dict[str, dict[int, Connection]] = {}
-        """Connections by user and number."""
-
-    def total(self) -> int:
-        """Return the number of open connections."""
-        return self.counts.total()
-
-    def enter(self, connection: Connection, vhost: str) -> None:
-        """Count a connection that opens a virtual host. Raises NotAllowed (530), in RabbitMQ's words, at a bound."""
-        user, network = connection.user, connection.peer.network
-        self.counts.check(connection.broker.access, user, vhost, network)
-        self.counts.add(connection.number, user, vhost, network)
-        self._users.setdefault(user, {})[connection.number] = connection
-
-    def check_channels(self, connection: Connection) -> None:
-        """Check that a user may open another channel, or session. Raises NotAllowed (530), in RabbitMQ's words."""
-        user = connection.user
-        most = connection.broker.access.user_limit(user, MAX_CHANNELS)
-        if 0 <= most <= self.channels_of(user):
-            reached = f"has reached the maximum allowed user limit of ({most})"
-            raise NotAllowed(f"number of channels opened for user '{user}' {reached}")
-
-    def connections_of(self, user: str) -> int:
-        """Return the number of connections of a user."""
-        return self.counts.connections_of(user)
-
-    def channels_of(self, user: str) -> int:
-        """Return the number of channels, and sessions, of a user over all its connections."""
-        count = 0
-        for connection in self._users.get(user, {}).values():
-            connection.broker.work.done += 1
-            count += len(connection.engine.sessions())
-        return count
-
-    def connections_to(self, vhost: str) -> int:
-        """Return the number of connections to a virtual host."""
-        return self.counts.connections_to(vhost)
-
-    def leave(self, connection: Connection) -> None:
-        """Remove a connection, if it was counted."""
-        if not self.counts.remove(connection.number):
-            return
-        mine = self._users[connection.user]
-        del mine[connection.number]
-        if not mine:
-            del self._users[connection.user]
-
-    def count(self, network: str) -> int:
-        """Return the number of connections of a network."""
-        return self.counts.count(network)
