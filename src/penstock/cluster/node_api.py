@@ -12,7 +12,7 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from penstock.access.permission import ADMINISTRATOR
-from penstock.cluster.answers import DECLARE_VHOST, DELETE_VHOST, NodeAnswers
+from penstock.cluster.answers import NodeAnswers
 from penstock.cluster.http_pass import Begin, passed_on
 from penstock.cluster.node_maps import NodeMaps
 from penstock.cluster.shard_http import Headers, ShardRequest
@@ -21,6 +21,7 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.management.operation import ALL, VHOST, Operation, Route, who_answers
 from penstock.operations.joins import OVERVIEW, SUMMED
+from penstock.operations.vhosts import DECLARE_VHOST, DELETE_VHOST
 from penstock.server.asker import Asker
 from penstock.server.http.console.hub import Maps
 from penstock.server.http.elsewhere import HttpElsewhere, Joined
