@@ -17,7 +17,7 @@ NEIGHBOUR = "b"
 
 
 class StruckBroker:
-    """A broker with a store. `strike` kills what serves the virtual host `/`, and returns once that serves again."""
+    """A broker with a store, or a node whose first shard has the virtual host `/`."""
 
     def __init__(self, folder: Path, kind: str, stack: ExitStack) -> None:
         self.kind = kind
@@ -37,21 +37,21 @@ class StruckBroker:
     def url(self) -> str:
         return self.process.url
 
-    def processes(self) -> list[int]:
-        """Return the processes of the first shard so far, by the log of the node."""
-        return [int(pid) for pid in re.findall(r"shard '1' serves \(process (\d+)\)", self.process.log())]
+    def processes(self, shard: str) -> list[int]:
+        """Return the processes of a shard so far, by the log of the node."""
+        return [int(pid) for pid in re.findall(rf"shard '{shard}' serves \(process (\d+)\)", self.process.log())]
 
-    def strike(self) -> None:
-        """Kill with signal 9."""
+    def strike(self, shard: str = "1") -> None:
+        """Kill a broker, or a shard of a node, with signal 9; return once it serves again."""
         if self.kind == BROKER:
             address = f"{self.process.host}:{self.process.port}"
             self.process.kill()
             self._life.close()
             self.process = self._start(address)
             return
-        before = self.processes()
+        before = self.processes(shard)
         os.kill(before[-1], signal.SIGKILL)
-        eventually(lambda: len(self.processes()) > len(before), "the shard serves again")
+        eventually(lambda: len(self.processes(shard)) > len(before), f"shard {shard} serves again")
 
 
 @contextmanager
