@@ -14,10 +14,11 @@ import pika
 import pytest
 
 import penstock
+from penstock.cluster.catalogue import CatalogueReader
 from penstock.logs import auditlog
 from penstock.sync import connect
 from tests.support.brokers import GRACE, serving, settings_file
-from tests.support.commands import refused
+from tests.support.commands import penstock_command, refused
 
 
 def depth(url: str, queue: str) -> int:
@@ -183,29 +184,40 @@ def audited(folder: Path) -> list[dict[str, Any]]:
     return list(auditlog.read(folder))
 
 
-def test_definitions_at_the_start_go_to_the_node_and_its_shards(tmp_path: Path) -> None:
-    everything = {"user": "ada", "configure": ".*", "write": ".*", "read": ".*"}
-    definitions = {
-        "users": [{"name": "ada", "password": "lovelace", "tags": ["administrator"]}],
-        "vhosts": [{"name": "/"}, {"name": "west"}],
-        "permissions": [{**everything, "vhost": "/"}, {**everything, "vhost": "west"}],
-        "queues": [
-            {"vhost": "west", "name": "orders", "durable": True},
-            {"vhost": "/", "name": "bills", "durable": True},
-        ],
-    }
-    (tmp_path / "definitions.json").write_text(json.dumps(definitions))
-    options = ("--shards", "2", "--data", str(tmp_path / "data"), "--definitions", str(tmp_path / "definitions.json"))
-    for _ in range(2):
+def test_definitions_of_the_start_reach_the_shard_of_each_vhost(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    queues = [
+        {"name": f"q{number}", "vhost": vhost, "durable": True} for number, vhost in enumerate(("/", "west", "east"))
+    ]
+    users = [{"name": "ada", "password": "lovelace", "tags": "administrator"}]
+    permissions = [{"user": "ada", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}]
+    content = {"vhosts": [{"name": name} for name in ("/", "west", "east")], "users": users}
+    file.write_text(json.dumps({**content, "permissions": permissions, "queues": queues}))
+    options = ("--shards", "2", "--data", str(tmp_path / "data"), "--definitions", str(file))
+    for text in ("3 queues created", "unchanged; nothing was imported"):
         with serving(tmp_path, *options) as node:
-            for vhost, queue in (("west", "orders"), ("%2f", "bills")):
-                with connect(f"{node.url_of('ada', 'lovelace')}{vhost}", protocol="amqp091") as client:
-                    assert client.why(queue).raw["queue"] == queue
-            assert node.stop() == 0
+            with connect(node.url.replace("guest:guest", "ada:lovelace"), protocol="amqp091") as client:
+                rows = client.request("list", kind="queues", everywhere=True)["items"]
+                assert sorted((row["vhost"], row["name"]) for row in rows if "amq.dyn" not in row["name"]) == [
+                    ("/", "q0"), ("east", "q2"), ("west", "q1"),
+                ]  # fmt: skip
+                assert client.request("health")["status"] == "ok"
+            node.stop()
+        assert text in node.log()
 
 
-def test_definitions_that_cannot_be_meant_stop_the_start_of_a_node(tmp_path: Path) -> None:
-    (tmp_path / "definitions.json").write_text('{"queues": [{"vhost": "nowhere", "name": "q"}]}')
-    options = ("--shards", "2", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--quiet")
-    said = refused("serve", *options, "--definitions", str(tmp_path / "definitions.json"))
-    assert "nowhere" in said
+def test_definitions_of_the_start_that_one_shard_refuses_stop_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    queues = [{"name": "a", "vhost": "/"}, {"name": "b", "vhost": "west", "arguments": {"x-max-length": "many"}}]
+    file.write_text(json.dumps({"vhosts": [{"name": "/"}, {"name": "west"}], "queues": queues}))
+    data = tmp_path / "data"
+    options = ("--shards", "2", "--data", str(data), "--definitions", str(file), "--listen", "127.0.0.1:0")
+    done = penstock_command("serve", *options)
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith(
+        f"penstock: definitions '{file}': line 1, queues[1]: queue 'b': x-max-length must be a whole"
+    )
+    reader = CatalogueReader(data / "cluster")
+    assert list(reader.vhosts()) == ["/"]
+    reader.close()

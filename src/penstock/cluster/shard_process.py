@@ -343,7 +343,8 @@ def _pass_up(shard: Shard, order: ShardOrder) -> PassingUp:
     """Pass requests up to the node that are not about this shard."""
     up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
     shard.driver.control.elsewhere = up
-    shard.driver.jobs.number_as(order.number)
+    shard.driver.jobs.numbers.begin_with(order.number)
+    shard.driver.alarms.numbers.begin_with(order.number)
     return up
 
 
