@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -142,6 +143,7 @@ async def test_store_of_a_shard_has_the_users_for_a_broker_without_a_node(pair: 
     await shard.follow()
     expected = rows_of(table_of(shard))
     await shard.stop()
+    shutil.move(node.folder, tmp_path.with_name("catalogue"))
     async with penstock.Broker("127.0.0.1:0", data=tmp_path, http="off") as alone:
         assert rows_of(alone.driver.broker.access) == expected
 
