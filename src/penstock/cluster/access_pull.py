@@ -79,12 +79,11 @@ class AccessPull:
         if row.value is None:
             driver.scheduler.start(_delete(driver, row.key))
             return
-        try:
-            fields = unpack(row.value)
-            declare_vhost(driver, row.key)
-            set_attributes(driver, driver.vhost(row.key), fields.table("metadata"))
-        except (BrokerError, StoreError) as error:
-            log(STORE_ODD, "vhost '%s' of the catalogue is left out: %s", row.key, error)
+        there = driver.broker.vhosts.get(row.key)
+        if there is not None and there.deleting:
+            driver.scheduler.start(_declare_later(driver, row.key, row.value))
+        else:
+            _declare(driver, row.key, row.value)
 
     def _end(self, version: int) -> None:
         """End a pull: the table has this version, and who may not be there any more is cut off."""
@@ -95,6 +94,22 @@ class AccessPull:
         self.version = version
         self.whole.set()
         self._send({HAS: version})
+
+
+def _declare(driver: BrokerDriver, name: str, record: bytes) -> None:
+    """Create a virtual host with the attributes that the catalogue has."""
+    try:
+        fields = unpack(record)
+        declare_vhost(driver, name)
+        set_attributes(driver, driver.vhost(name), fields.table("metadata"))
+    except (BrokerError, StoreError) as error:
+        log(STORE_ODD, "vhost '%s' of the catalogue is left out: %s", name, error)
+
+
+def _declare_later(driver: BrokerDriver, name: str, record: bytes) -> Steps[None]:
+    """Create a virtual host after its deletion, which is a change in the same line."""
+    _declare(driver, name, record)
+    yield
 
 
 def _delete(driver: BrokerDriver, name: str) -> Steps[None]:
