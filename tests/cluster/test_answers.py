@@ -188,6 +188,14 @@ def test_control_exchange_answers_over_both_protocols(node: Node) -> None:
                 asking.request("user.delete", name="nobody")
 
 
+def test_name_of_the_cluster_is_shown_by_each_shard(node: Node) -> None:
+    for name in ("south-east", "north"):
+        asyncio.run(asked(node, "PUT /cluster-name", "", name=name))
+        assert asyncio.run(asked(node, "GET /overview", ""))["cluster_name"] == name
+        with node.pika("west", "alice", "secret") as connection:
+            assert connection._impl.server_properties["cluster_name"] == name
+
+
 # Shards that do not answer
 
 
