@@ -35,6 +35,10 @@ OWN = {
     "number": "numbers of leases and of connections begin in each process",
     "limit": "each process has the whole of a pool until a node divides it",
     "turns": "longest turns of one event loop",
+    "memory_used": "memory of one process, which all brokers of these tests share",
+    "mem_used": "the same",
+    "mem_limit": "the same",
+    "proc_used": "threads of one process",
 }
 """Fields that are each process's own, each with the reason."""
 CONNECTION = "10.0.{}.2:5000 -> unknown:0"
@@ -118,6 +122,9 @@ CASES: dict[str, list[Row]] = {
     ALARM_CHECKS: [{}],
     "GET /healthchecks/node/{node}": [{"node": "seed"}, {"node": "other"}],
     "GET /health/checks/virtual-hosts": [{}],
+    "GET /nodes": [{}],
+    "GET /nodes/{name}": [{"name": "seed"}, {"name": "other"}],
+    "GET /penstock/resources": [{}],
     "GET /health/checks/below-node-connection-limit": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
     "GET /penstock/jobs": [{}, {"state": "waiting"}, {"within": "0"}, {"within": "x"}],
