@@ -15,7 +15,7 @@ from penstock.client.errors import ControlError
 from penstock.sync import Connection
 from tests.cluster.test_parent import Node
 from tests.support.brokers import eventually
-from tests.support.two_shards import client, named, two_shards
+from tests.support.two_shards import HANGING, client, named, two_shards
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def test_import_that_one_shard_refuses_names_the_parts(node: Node) -> None:
         assert "dora" in [user["name"] for user in asking.request("user.list")["users"]]
 
 
-def test_import_with_a_hanging_shard_names_it_and_imports_the_other_parts(node: Node) -> None:
+def test_import_with_a_hanging_shard_names_it_and_imports_the_other_parts(tmp_path: Path) -> None:
     file = {"vhosts": [{"name": "south"}], "queues": [{"name": "q", "vhost": "/"}, {"name": "q", "vhost": "west"}]}
-    with client(node) as asking:
+    with two_shards(tmp_path, **HANGING) as node, client(node) as asking:
         pid = node.state("2")["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
