@@ -168,7 +168,7 @@ class ShardProcess:
             applied.begin()
             await shard.hold_store()
             if shard.storage_location:
-                log_start(settings, shard.storage_location, shard.driver)
+                log_start(self._settings, shard.storage_location, shard.driver)
             logins.start(shard.event_loop)
             await shard.restore()
             await shard.import_definitions()
