@@ -151,9 +151,13 @@ async def _made(asks: Asks, request: ApiRequest, row: Operation, ask: Ask, asker
 
 
 def error_row(error: BrokerError) -> Row:
-    """Return an error with its class, by which the other process raises the same one."""
+    """Return an error with its class, by which the other process raises the same one.
+
+    An error of a module's own is one of the class in `penstock.errors` that it is derived from.
+    """
     name = error.reply.lower().replace("_", "-")
-    return {"code": int(error.code), "name": name, "kind": type(error).__name__, "text": str(error)}
+    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == BrokerError.__module__)
+    return {"code": int(error.code), "name": name, "kind": kind, "text": str(error)}
 
 
 def line(content: Row) -> bytes:
