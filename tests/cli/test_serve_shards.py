@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,10 +14,11 @@ import pika
 import pytest
 
 import penstock
+from penstock.cluster.catalogue import CatalogueReader
 from penstock.logs import auditlog
 from penstock.sync import connect
 from tests.support.brokers import GRACE, serving, settings_file
-from tests.support.commands import refused
+from tests.support.commands import penstock_command, refused
 
 
 def depth(url: str, queue: str) -> int:
@@ -182,9 +184,40 @@ def audited(folder: Path) -> list[dict[str, Any]]:
     return list(auditlog.read(folder))
 
 
-def test_definitions_at_the_start_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    said = refused("serve", "--shards", "1", "--data", str(tmp_path / "data"), "--definitions", "definitions.json")
-    assert said == (
-        "shards import no definitions at the start: start without 'definitions.json', and import them by "
-        "`penstock definitions import`"
+def test_definitions_of_the_start_reach_the_shard_of_each_vhost(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    queues = [
+        {"name": f"q{number}", "vhost": vhost, "durable": True} for number, vhost in enumerate(("/", "west", "east"))
+    ]
+    users = [{"name": "ada", "password": "lovelace", "tags": "administrator"}]
+    permissions = [{"user": "ada", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}]
+    content = {"vhosts": [{"name": name} for name in ("/", "west", "east")], "users": users}
+    file.write_text(json.dumps({**content, "permissions": permissions, "queues": queues}))
+    options = ("--shards", "2", "--data", str(tmp_path / "data"), "--definitions", str(file))
+    for text in ("3 queues created", "unchanged; nothing was imported"):
+        with serving(tmp_path, *options) as node:
+            with connect(node.url.replace("guest:guest", "ada:lovelace"), protocol="amqp091") as client:
+                rows = client.request("list", kind="queues", everywhere=True)["items"]
+                assert sorted((row["vhost"], row["name"]) for row in rows if "amq.dyn" not in row["name"]) == [
+                    ("/", "q0"), ("east", "q2"), ("west", "q1"),
+                ]  # fmt: skip
+                assert client.request("health")["status"] == "ok"
+            node.stop()
+        assert text in node.log()
+
+
+def test_definitions_of_the_start_that_one_shard_refuses_stop_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    queues = [{"name": "a", "vhost": "/"}, {"name": "b", "vhost": "west", "arguments": {"x-max-length": "many"}}]
+    file.write_text(json.dumps({"vhosts": [{"name": "/"}, {"name": "west"}], "queues": queues}))
+    data = tmp_path / "data"
+    options = ("--shards", "2", "--data", str(data), "--definitions", str(file), "--listen", "127.0.0.1:0")
+    done = penstock_command("serve", *options)
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith(
+        f"penstock: definitions '{file}': line 1, queues[1]: queue 'b': x-max-length must be a whole"
     )
+    reader = CatalogueReader(data / "cluster")
+    assert list(reader.vhosts()) == ["/"]
+    reader.close()

@@ -230,3 +230,48 @@ def test_shard_without_a_process_is_named_with_its_state(tmp_path: Path) -> None
                 asking.request("vhost.delete", name="west")
         with pytest.raises(ResourceError, match="shard '2' is stopped"):
             asyncio.run(asked(node, "GET /queues", "west", vhost="west", whole=True))
+
+
+# The audit log
+
+
+def changes_in(folder: Path, operation: str) -> list[dict[str, Any]]:
+    """Return the records of an operation in all audit logs of a node."""
+    texts = [file.read_text() for file in folder.rglob("audit-log*/**/*") if file.is_file()]
+    records = [json.loads(line) for text in texts for line in text.splitlines()]
+    return [record for record in records if record.get("operation") == operation]
+
+
+def test_change_for_all_is_one_record_with_the_user_and_the_address(tmp_path: Path) -> None:
+    with two_shards(tmp_path) as node:
+        with client(node, "west") as asking, client(node) as other:
+            asking.request("user.declare", name="bob", password_hash="")
+            asking.request("settings.set", scope="queue", pattern="x", settings={"capacity-messages": 5},
+                           everywhere=True)  # fmt: skip
+            asking.request("vhost.declare", name="south")
+            asking.request("vhost.delete", name="south")
+            other.request("user.tags", name="bob", tags=["monitoring"])
+        node.end_input()
+        node.await_row(stopped=True)
+    for operation, subject in (("user.declare", "bob"), ("settings.set", "queue x"), ("vhost.declare", "south"),
+                               ("vhost.delete", "south")):  # fmt: skip
+        (record,) = changes_in(tmp_path, operation)
+        assert (record["user"], record["subject"], record["vhost"]) == ("alice", subject, "west")
+        assert record["address"].startswith("127.0.0.1:")
+    (record,) = changes_in(tmp_path, "user.tags")
+    assert record["vhost"] == "/"
+
+
+def test_refusal_is_one_record(tmp_path: Path) -> None:
+    with two_shards(tmp_path) as node:
+        with client(node) as asking:
+            hashed = rabbitmq_hash("secret-of-bob", b"salt").text()
+            asking.request("user.declare", name="bob", password_hash=hashed, tags=["management"])
+            asking.request("permission.set", vhost="/", user="bob", configure=".*", write=".*", read=".*")
+        with connect(node.url("/", "bob", "secret-of-bob"), reconnect=False) as bob:
+            for _ in range(2):
+                with pytest.raises(ControlError, match="needs the tag administrator"):
+                    bob.request("vhost.declare", name="x")
+        node.end_input()
+        node.await_row(stopped=True)
+    assert sum(record.get("count", 1) for record in changes_in(tmp_path, "vhost.declare")) == 2

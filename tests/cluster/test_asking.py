@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cluster import asking
-from penstock.cluster.asking import CONNECTIONS_MOST, Budget, Peer, Unanswered, error_of
+from penstock.cluster.asking import OF_USER_MOST, Budget, Peer, Unanswered, error_of
 from penstock.errors import HeldTooLong, InternalError, NotFound, ResourceError
 from penstock.management.operation import Answer, Operation
 from penstock.server.asker import Asker
@@ -20,6 +20,8 @@ from penstock.server.inside import ASKER_HEADER, KEY_HEADER, Ask, address_of, li
 from tests.support.inside_node import GUEST, KEY, new_name, peer_at, serving
 
 ASK = Ask("user.list", {}, "/")
+SOME = 5
+"""Connections of these tests."""
 BRIEF_S = 0.2
 """Silence that these tests wait for."""
 
@@ -105,7 +107,7 @@ async def test_process_that_is_not_there_or_ends_is_named_so() -> None:
         writer.close()
 
     async with served_by(end) as peer:
-        for _ in range(CONNECTIONS_MOST + 1):  # A failure leaves its place to others.
+        for _ in range(SOME):  # A failure leaves its place to others.
             with pytest.raises(Unanswered, match="it cannot be asked"):
                 await peer.ask(ASK, GUEST)
 
@@ -123,34 +125,49 @@ async def test_answer_that_ends_early_is_no_answer() -> None:
 
 async def test_requests_above_the_bounds_are_refused_or_wait_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "WAITING_MOST", 2)
+    monkeypatch.setattr(asking, "CONNECTIONS_MOST", SOME)
     slow = Slow()
     async with serving(slow) as (_, name), peer_at(name) as peer:
-        first = [asyncio.ensure_future(peer.ask(ASK, GUEST)) for _ in range(CONNECTIONS_MOST)]
-        await slow.await_asked(CONNECTIONS_MOST)
+        first = [asyncio.ensure_future(peer.ask(ASK, GUEST)) for _ in range(SOME)]
+        await slow.await_asked(SOME)
         late = asyncio.ensure_future(peer.ask(ASK, GUEST, silence_s=BRIEF_S))
         waiting = asyncio.ensure_future(peer.ask(ASK, GUEST, silence_s=60.0))
         await asyncio.sleep(0)
         with pytest.raises(ResourceError, match="2 requests wait already for one process of the node"):
             await peer.ask(ASK, GUEST)
-        with pytest.raises(Unanswered, match=f"its {CONNECTIONS_MOST} connections were in use for 0.2 s"):
+        with pytest.raises(Unanswered, match=r"its connections for user 'guest' were in use for 0\.2 s"):
             await late
         slow.go.set()
-        assert len(await asyncio.gather(*first)) == CONNECTIONS_MOST
+        assert len(await asyncio.gather(*first)) == SOME
         found: Any = await waiting
-        assert found["asked"] == CONNECTIONS_MOST + 1
+        assert found["asked"] == SOME + 1
+
+
+async def test_long_requests_of_one_user_leave_connections_to_others() -> None:
+    slow = Slow()
+    async with serving(slow) as (_, name), peer_at(name) as peer:
+        first = [asyncio.ensure_future(peer.ask(ASK, GUEST)) for _ in range(OF_USER_MOST)]
+        await slow.await_asked(OF_USER_MOST)
+        waiting = asyncio.ensure_future(peer.ask(ASK, GUEST, silence_s=60.0))
+        other = asyncio.ensure_future(peer.ask(ASK, Asker(user="ada")))
+        await slow.await_asked(OF_USER_MOST + 1)
+        assert not waiting.done()
+        slow.go.set()
+        await asyncio.gather(*first, other, waiting)
+    assert slow.asked == OF_USER_MOST + 2
 
 
 async def test_cancelled_request_leaves_its_place() -> None:
     slow = Slow()
     async with serving(slow) as (_, name), peer_at(name) as peer:
-        for count in range(CONNECTIONS_MOST + 1):
+        for count in range(SOME):
             asked = asyncio.ensure_future(peer.ask(ASK, GUEST))
             await slow.await_asked(count + 1)
             asked.cancel()
             await asyncio.wait((asked,))
         slow.go.set()
         found: Any = await peer.ask(ASK, GUEST)
-        assert found["asked"] == CONNECTIONS_MOST + 2
+        assert found["asked"] == SOME + 1
 
 
 class Small(Budget):

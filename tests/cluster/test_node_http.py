@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support.brokers import eventually, serving
 from tests.support.http_client import Web
+from tests.support.raw_channel import Connection
 from tests.support.unix_http import UnixConnection
 from tests.support.web_node import WebNode, web_node
 
@@ -107,3 +108,19 @@ def stopped(node: WebNode) -> bool:
 def test_node_without_http_serves_none(tmp_path: Path) -> None:
     with serving(tmp_path, "--shards", "1", "--data", str(tmp_path / "data"), "--http", "off") as process:
         assert [each for each in process.addresses if each.startswith("http")] == []
+
+
+def test_resources_are_those_of_all_shards(node: WebNode) -> None:
+    with Connection(node.process.url) as first, Connection(f"{node.process.url.rstrip('/')}/other") as second:
+        first.channel()
+        second.channel()
+        found = node.web.get("/penstock/resources")
+        listeners = {each["protocol"]: each["connections"] for each in found["listeners"]}
+        assert listeners == {"amqp": 2, "http": None, "http/prometheus": None}
+        resources = {each["name"]: each for each in found["resources"]}
+        assert resources["connections"]["used"] == 2
+        one = node.web.get("/nodes")[0]
+        assert resources["memory"]["limit"] > one["mem_used"] > 3 * 10_000_000
+        assert one["os_pid"] == str(node.process.pid)
+        assert node.web.get(f"/nodes/{one['name']}")["mem_limit"] == one["mem_limit"]
+        assert "ports" not in found

@@ -74,8 +74,10 @@ def test_map_has_the_queues_of_all_shards_and_names_their_shards(node: WebNode) 
         "/": node.shard_of("/"),
         "other": node.shard_of("other"),
     }
-    state = {"state": "serving", "reason": None, "vhosts": 1, "starts": 1}
-    assert found["shards"] == [{"shard": "1", **state}, {"shard": "2", **state}]
+    state = {"state": "serving", "reason": None, "vhosts": 1, "starts": 1, "cause": None}
+    for shard, row in zip(("1", "2"), found["shards"], strict=True):
+        assert {name: row[name] for name in ("shard", *state)} == {"shard": shard, **state}
+        assert row["pid"] == node.pid_of(shard)
     assert found["node"]["name"] == node.web.get("/overview")["node"]
 
 

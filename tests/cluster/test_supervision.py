@@ -172,3 +172,12 @@ def test_stop_of_the_node_overtakes_a_restart(begin: Begin) -> None:
     assert node.await_row(stopped=True)
     assert node.await_row(name="1", state="stopped")
     node.await_end_of_all()
+
+
+def test_stop_of_a_node_whose_zygote_hangs_ends_all_processes(begin: Begin) -> None:
+    node = begin(stop_s=1.0, ping_s=0.1, answer_s=100.0)
+    node.add("1")
+    os.kill(node.zygote, signal.SIGSTOP)
+    node.end_input()
+    assert node.await_row(stopped=True)
+    node.await_end_of_all()

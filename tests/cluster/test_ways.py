@@ -86,5 +86,4 @@ def test_virtual_hosts_are_found_by_their_shard() -> None:
     found = Ways({"/": "1", "a": "2", "b": "2"}, {"1": Door(), "2": Door()}, lambda shard: Place("", ""))
     assert found.names() == ["1", "2"]
     assert (found.shard_of("a"), found.shard_of("none")) == ("2", None)
-    assert found.vhosts_of("2") == ["a", "b"]
     assert found.starts("1") == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.describe.table import Row
-from penstock.errors import Cancelled, PreconditionFailed
+from penstock.errors import Cancelled, PreconditionFailed, ResourceError
 from penstock.management.elsewhere import PartAnswer
 from penstock.operations.definitions_import import rows
 from penstock.operations.definitions_parser import Entry
@@ -90,4 +90,9 @@ def test_failure_names_the_shards_with_and_without_their_parts() -> None:
     assert str(failure_of(parts[1:3], False)).endswith("permissions of the file are imported")
     assert str(failure_of(parts, True)) == "line 3, queues[0]: no (shard '2')"
     assert failure_of([parts[0]], False) is None
+    silent = failure_of([PartAnswer("1", ResourceError("shard '1' has not answered"), False)], False)
+    assert str(silent) == (
+        "shard '1' has not answered; nobody knows what shard '1' imported; users, virtual hosts and permissions of the "
+        "file are imported"
+    )
     assert isinstance(failure_of([PartAnswer("1", Cancelled("cancelled by user 'ada'"))], False), Cancelled)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.describe.table import Row, field_at
 from penstock.driver.driver import BrokerDriver
-from penstock.errors import BrokerError
+from penstock.errors import BrokerError, PreconditionFailed
 from penstock.management.operation import (
     ALL,
     ANYWHERE,
@@ -35,6 +35,10 @@ OWN = {
     "number": "numbers of leases and of connections begin in each process",
     "limit": "each process has the whole of a pool until a node divides it",
     "turns": "longest turns of one event loop",
+    "memory_used": "memory of one process, which all brokers of these tests share",
+    "mem_used": "the same",
+    "mem_limit": "the same",
+    "proc_used": "threads of one process",
 }
 """Fields that are each process's own, each with the reason."""
 CONNECTION = "10.0.{}.2:5000 -> unknown:0"
@@ -118,6 +122,9 @@ CASES: dict[str, list[Row]] = {
     ALARM_CHECKS: [{}],
     "GET /healthchecks/node/{node}": [{"node": "seed"}, {"node": "other"}],
     "GET /health/checks/virtual-hosts": [{}],
+    "GET /nodes": [{}],
+    "GET /nodes/{name}": [{"name": "seed"}, {"name": "other"}],
+    "GET /penstock/resources": [{}],
     "GET /health/checks/below-node-connection-limit": [{}],
     "job.list": [{}, {"state": "waiting"}, {"state": "none"}],
     "GET /penstock/jobs": [{}, {"state": "waiting"}, {"within": "0"}, {"within": "x"}],
@@ -380,6 +387,36 @@ def test_groups_of_halves_are_those_of_the_whole(halves: Halves) -> None:
         whole = halves.check(CONTROL["list"], fields)
         assert sum(whole["penstock"]["groups"].values()) > 0
         halves.check(CONTROL["list"], {**fields, "page": 2, "columns": ["name"]})
+
+
+def test_plain_list_asks_brokers_from_the_place_of_the_last_page() -> None:
+    kinds = {kind.name: kind for kind in KINDS}
+    join = CONTROL["list"].join
+    assert join is not None
+    fields: Row = {"kind": "queues", "everywhere": True, "count": 7}
+    for after, spread in ((0, [0, 0, 0]), (None, [0, 0, 0]), ([1, 40], [None, 40, 0]), ([2, 0], [None, None, 0])):
+        requests = join.spread(Asked({**fields, "after": after}, 3, kinds))
+        assert [None if each is None else each["after"] for each in requests] == spread
+        assert all(each is None or each["count"] == 7 for each in requests)
+    for wrong in ([3, 0], "x", [1], 5):
+        with pytest.raises(PreconditionFailed, match="'after' must be the 'next' of the page before"):
+            join.spread(Asked({**fields, "after": wrong}, 3, kinds))
+
+
+def test_plain_list_goes_on_without_a_broker_that_is_missing() -> None:
+    kinds = {kind.name: kind for kind in KINDS}
+    join = CONTROL["list"].join
+    assert join is not None
+    asked = Asked({"kind": "queues", "everywhere": True, "count": 3}, 3, kinds)
+    one: list[Row] = [{"name": "a"}, {"name": "b"}]
+    assert join.join(asked, [{"items": one, "next": None}, None, {"items": one[:1], "next": None}]) == {
+        "items": [*one, one[0]], "next": None,
+    }  # fmt: skip
+    assert join.join(asked, [{"items": one, "next": None}, {"items": one, "next": None}, None]) == {
+        "items": one, "next": [1, 0],
+    }  # fmt: skip
+    assert join.join(asked, [None, {"items": one, "next": 9}, None]) == {"items": one, "next": [1, 9]}
+    assert join.join(asked, [None, None, None]) == {"items": [], "next": None}
 
 
 # Health checks

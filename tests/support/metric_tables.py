@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penstock.cluster.node_metrics import FAMILIES as OF_SHARDS
 from penstock.describe import node
 from penstock.describe.bridges import BRIDGE, LINKS, SHOVELS, STATES
 from penstock.describe.exposition import Family
@@ -58,6 +59,7 @@ def tables() -> dict[str, str]:
         "exchanges": _of_objects(EXCHANGE.families, "vhost, exchange"),
         "connections and channels": connections,
         "cursors": _of_objects(POSITION.families, "vhost, cursor, queue"),
+        "shards": _of_shards(),
     }
     return {f"metrics of {name}": "\n".join(each) for name, each in lines.items()}
 
@@ -94,6 +96,13 @@ def _of_node() -> Iterator[str]:
     for family in [*node_level(), OMITTED]:
         labels = "kind" if family is OMITTED else _labels(family)
         yield f"| `{family.name}` | {labels} | {_meaning(family)} |"
+
+
+def _of_shards() -> Iterator[str]:
+    yield "| family | labels | meaning |"
+    yield "| --- | --- | --- |"
+    for family in OF_SHARDS:
+        yield f"| `{family.name}` | shard | {_meaning(family)} |"
 
 
 def _of_objects(families: Sequence[Family], labels: str) -> Iterator[str]:

@@ -120,6 +120,10 @@ class _Room(Budget):
         self._taken = 0
 
 
+class NoAnswer(ResourceError):
+    """Error for a request whose shard has not answered: nobody knows whether it has carried the request out."""
+
+
 class NodeAnswers:
     """Answers of one node."""
 
@@ -227,7 +231,7 @@ class NodeAnswers:
         try:
             return await peer.ask(ask, asker, room)
         except Unanswered as error:
-            raise ResourceError(f"shard '{shard}' has not answered: {error}") from None
+            raise NoAnswer(f"shard '{shard}' has not answered: {error}") from None
         finally:
             room.release()
 

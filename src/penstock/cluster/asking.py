@@ -3,8 +3,8 @@
 The other process writes an empty line now and then while it works, so that silence means that it hangs. An answer is
 read line by line, as it comes: each line is short, so that the event loop is never busy with one for long.
 
-Bounds of one peer: `CONNECTIONS_MOST` connections, further requests wait in order, `WAITING_MOST` at most and for
-`SILENCE_S`; and the bytes of an answer, which who asks gives.
+Bounds of one peer: `CONNECTIONS_MOST` connections, `OF_USER_MOST` for one user. Further requests wait in order,
+`WAITING_MOST` at most and for `SILENCE_S`. The bytes of an answer are bounded, and by the room that the caller gives.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ from penstock.management.operation import Answer
 from penstock.server.asker import Asker
 from penstock.server.inside import ASKER_HEADER, KEY_HEADER, SILENCE_S, Ask, address_of, is_of_this_user
 
-CONNECTIONS_MOST: Final = 8
+CONNECTIONS_MOST: Final = 64
 """Most connections to one process."""
+OF_USER_MOST: Final = 16
+"""Most connections to one process for one user, whose long jobs and lists leave the others to other users."""
+IDLE_MOST: Final = 4
+"""Most unused connections to one process that stay open."""
 WAITING_MOST: Final = 256
 """Most requests that wait for a connection to one process."""
 IDLE_S: Final = 10.0
@@ -67,6 +71,14 @@ class _Link:
         self.writer.close()
 
 
+class _Turn:
+    """Request that waits for a connection."""
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+        self.come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
 class Peer:
     """Another process of the node."""
 
@@ -75,7 +87,9 @@ class Peer:
         self._key = key
         self._idle: list[_Link] = []
         self._open = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._users: dict[str, int] = {}
+        """Connections in use by user."""
+        self._waiting: deque[_Turn] = deque()
         self._closed = False
 
     def close(self) -> None:
@@ -91,7 +105,7 @@ class Peer:
             ("host", "localhost"), ("content-type", "application/json"), ("content-length", str(len(body))),
             (KEY_HEADER, self._key), (ASKER_HEADER, asker.text()),
         ]  # fmt: skip
-        await self._enter(silence_s)
+        await self._enter(asker.user, silence_s)
         link: _Link | None = None
         try:
             link = await self._link(silence_s)
@@ -102,8 +116,9 @@ class Peer:
             if link.http.our_state is h11.DONE and link.http.their_state is h11.DONE and not self._closed:
                 link.http.start_next_cycle()
                 link.used_at = asyncio.get_running_loop().time()
-                self._idle.append(link)
-                link = None
+                if len(self._idle) < IDLE_MOST:
+                    self._idle.append(link)
+                    link = None
             return answer
         except TimeoutError:
             raise Unanswered(f"it has not answered for {silence_s:g} s") from None
@@ -113,37 +128,48 @@ class Peer:
         finally:
             if link is not None:
                 link.close()
-            self._leave()
+            self._leave(asker.user)
 
-    async def _enter(self, silence_s: float) -> None:
+    async def _enter(self, user: str, silence_s: float) -> None:
         """Wait for a place among the connections. Raises Unanswered, ResourceError (506)."""
-        if self._open < CONNECTIONS_MOST:
-            self._open += 1
+        if self._has_place(user):
+            self._take_place(user)
             return
         if len(self._waiting) >= WAITING_MOST:
             raise ResourceError(f"{WAITING_MOST} requests wait already for one process of the node; ask again later")
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn = _Turn(user)
         self._waiting.append(turn)
         try:
             async with asyncio.timeout(silence_s):
-                await turn
+                await turn.come
         except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self._leave()  # The place came at the same moment.
+            if turn.come.done() and not turn.come.cancelled():
+                self._leave(user)  # The place came at the same moment.
             else:
                 self._waiting.remove(turn)
             if isinstance(error, TimeoutError):
-                raise Unanswered(f"its {CONNECTIONS_MOST} connections were in use for {silence_s:g} s") from None
+                raise Unanswered(f"its connections for user '{user}' were in use for {silence_s:g} s") from None
             raise
 
-    def _leave(self) -> None:
-        """Give a place to the request that has waited for the longest."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
+    def _has_place(self, user: str) -> bool:
+        return self._open < CONNECTIONS_MOST and self._users.get(user, 0) < OF_USER_MOST
+
+    def _take_place(self, user: str) -> None:
+        self._open += 1
+        self._users[user] = self._users.get(user, 0) + 1
+
+    def _leave(self, user: str) -> None:
+        """Give a place to the request that has waited for the longest, of a user who may have another."""
         self._open -= 1
+        self._users[user] -= 1
+        if not self._users[user]:
+            del self._users[user]
+        for turn in self._waiting:
+            if not turn.come.done() and self._has_place(turn.user):
+                self._take_place(turn.user)
+                self._waiting.remove(turn)
+                turn.come.set_result(None)
+                return
 
     async def _link(self, silence_s: float) -> _Link:
         now = asyncio.get_running_loop().time()

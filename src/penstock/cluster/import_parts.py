@@ -14,7 +14,7 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.access.rules import ConnectionAccess
-from penstock.cluster.answers import START_S, NodeAnswers
+from penstock.cluster.answers import START_S, NoAnswer, NodeAnswers
 from penstock.connections.control_request import IMPORT
 from penstock.describe.table import Row
 from penstock.errors import BrokerError, InternalError, NotOnDisk
@@ -93,7 +93,8 @@ class ShardImports(ImportParts):
             error = NotOnDisk("users and virtual hosts of the file are not durable yet: the disk has not answered")
             answers = [error] * len(shards)
         finally:
-            work.answers = [PartAnswer(*each) for each in zip(shards, answers, strict=True)]
+            pairs = zip(shards, answers, strict=True)
+            work.answers = [PartAnswer(*each, not isinstance(each[1], NoAnswer)) for each in pairs]
             work.is_over = True
             event_loop = self._office.event_loop
             self._office.driver.begin(event_loop.loop.time())

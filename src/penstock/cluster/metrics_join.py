@@ -59,6 +59,8 @@ class Source:
         self._only = rb"\1{%b} " % label
         self._has_label = bool(label)
         self._text = b""
+        self._at = 0
+        """Place in the text up to which it is read."""
         self._ended = False
         self.head = b""
         """Head of the present family, which no sample has been read of; empty after the last."""
@@ -77,21 +79,21 @@ class Source:
             end = self._end_of_family()
             if end < 0:
                 end = self._text.rfind(b"\n") + 1
-                if end:
+                if end > self._at:
                     yield self._labelled(self._take(end))
                 elif not await self._read():
                     break
                 continue
-            if end:
+            if end > self._at:
                 yield self._labelled(self._take(end))
             break
         await self._next_head()
 
     def _end_of_family(self) -> int:
         """Return where the next head begins in the text, or the end of all; -1 if neither is there yet."""
-        if self._text.startswith(b"#"):
-            return 0
-        found = self._text.find(b"\n#")
+        if self._text.startswith(b"#", self._at):
+            return self._at
+        found = self._text.find(b"\n#", self._at)
         return found + 1 if found >= 0 else -1
 
     async def _next_head(self) -> None:
@@ -112,35 +114,36 @@ class Source:
         self.name, self.head = name, head + kind
 
     async def _skip_samples(self) -> None:
-        while self._text or await self._read():
-            if self._text.startswith(b"#"):
+        while self._at < len(self._text) or await self._read():
+            if self._text.startswith(b"#", self._at):
                 return
             await self._line()
 
     async def _line(self) -> bytes:
         """Return the next line; empty at the end. Raises BadAnswer."""
-        while b"\n" not in self._text:
+        while (end := self._text.find(b"\n", self._at)) < 0:
             if not await self._read():
-                if self._text:
+                if self._at < len(self._text):
                     raise BadAnswer("the metrics end within a line")
                 return b""
-        return self._take(self._text.index(b"\n") + 1)
+        return self._take(end + 1)
 
     async def _read(self) -> bool:
         """Read a piece; return whether there was one. Raises BadAnswer."""
         if self._ended:
             return False
-        if len(self._text) > LINE_BYTES_MOST and b"\n" not in self._text:
+        if len(self._text) - self._at > LINE_BYTES_MOST and self._text.find(b"\n", self._at) < 0:
             raise BadAnswer(f"a line of metrics has more than {LINE_BYTES_MOST:,} bytes")
         part = await anext(self._parts, None)
         if part is None:
             self._ended = True
             return False
-        self._text += part
+        self._text, self._at = self._text[self._at :] + part, 0
         return True
 
-    def _take(self, size: int) -> bytes:
-        taken, self._text = self._text[:size], self._text[size:]
+    def _take(self, end: int) -> bytes:
+        taken = self._text[self._at : end]
+        self._at = end
         return taken
 
     def _labelled(self, lines: bytes) -> bytes:

@@ -6,7 +6,9 @@ virtual hosts and the node itself are answered here, by the handlers of any brok
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from starlette.responses import Response
 from typing_extensions import override
@@ -19,16 +21,28 @@ from penstock.cluster.shard_http import Headers, ShardRequest
 from penstock.cluster.ways import Ways
 from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
-from penstock.management.operation import ALL, VHOST, Operation, Route, who_answers
-from penstock.operations.joins import OVERVIEW, SUMMED
+from penstock.management.operation import ALL, VHOST, Answer, Join, Operation, Route, who_answers
+from penstock.operations.joins import (
+    NODES,
+    OF_NODES,
+    OF_RESOURCES,
+    OVERVIEW,
+    PORTS,
+    RESOURCES,
+    SUMMED,
+    counted_listener,
+)
 from penstock.operations.vhosts import DECLARE_VHOST, DELETE_VHOST
 from penstock.server.asker import Asker
+from penstock.server.http.app import carried_out
 from penstock.server.http.console.hub import Maps
 from penstock.server.http.elsewhere import HttpElsewhere, Joined
 from penstock.server.http.request import ApiRequest, HttpError, decoded, http_actor, not_found
 
-BY_ANSWERS = (DECLARE_VHOST, DELETE_VHOST)
+BY_ANSWERS: Final = (DECLARE_VHOST, DELETE_VHOST)
 """Changes of the catalogue that shards take part in."""
+OF_SHARDS: Final[Mapping[Join, tuple[str, ...]]] = {OVERVIEW: SUMMED, NODES: OF_NODES, RESOURCES: OF_RESOURCES}
+"""Answers about the node itself, and their fields that are those of all shards."""
 
 
 def asker_of(request: ApiRequest) -> Asker:
@@ -66,19 +80,29 @@ class NodeApi(HttpElsewhere):
                 raise not_found()
         request.answered_elsewhere = True
         vhost, is_job = vhost_of(request, route), operation.job is not None and request.flag("job")
-        found = await self._answers.joined(operation, asked.fields, vhost, asker_of(request), route.tag, is_job)
+        fields = {**asked.fields, PORTS: True} if operation.join is RESOURCES else asked.fields
+        found = await self._answers.joined(operation, fields, vhost, asker_of(request), route.tag, is_job)
         answer = found.answer
-        if operation.join is OVERVIEW and isinstance(answer, dict):
-            answer = await self._overview(request, operation, asked, answer)
+        if operation.join in OF_SHARDS:
+            answer = await self._with_own(request, operation, asked, answer)
         return Joined(answer, [(each.shard, each.reason) for each in found.missing], is_job)
 
-    async def _overview(self, request: ApiRequest, operation: Operation, asked: ControlRequest, joined: Row) -> Row:
-        """Return the overview of the node: listeners, name and versions are its own, sums are those of the shards."""
-        steps = operation.run(request.driver, asked)
-        assert not isinstance(steps, dict | list | str) and steps is not None
-        own = await request.in_steps(steps)  # type: ignore[arg-type]
-        assert isinstance(own, dict)
-        return {**own, **{name: joined[name] for name in SUMMED if name in joined}}
+    async def _with_own(
+        self, request: ApiRequest, operation: Operation, asked: ControlRequest, joined: Answer
+    ) -> Answer:
+        """Return what a node answers about itself: listeners, name and process are its own, sums those of shards."""
+        own = await carried_out(request, operation, asked)
+        assert operation.join is not None
+        names = OF_SHARDS[operation.join]
+        if isinstance(own, list) and isinstance(joined, list):
+            return [{**row, **_only(other, names)} for row, other in zip(own, joined, strict=False)]
+        if not isinstance(own, dict) or not isinstance(joined, dict):
+            return None
+        answer = {**own, **_only(joined, names)}
+        counts, listeners = answer.pop(PORTS, None), own.get("listeners")
+        if isinstance(counts, dict) and isinstance(listeners, list):
+            answer["listeners"] = [counted_listener(each, counts) for each in listeners]
+        return answer
 
     async def _passed(self, request: ApiRequest, route: Route) -> Response | None:
         """Pass a request on to the shard of its virtual host; None without such a virtual host."""
@@ -111,3 +135,7 @@ def vhost_of(request: ApiRequest, route: Route) -> str:
     if route.queried:
         return request.query.get("vhost", "/")
     return decoded(request.http_request.path_params.get("vhost", ""))
+
+
+def _only(row: Row, names: tuple[str, ...]) -> Row:
+    return {name: row[name] for name in names if name in row}

@@ -61,7 +61,8 @@ class NodeInside:
 
     def start(self) -> None:
         """Answer shards, and the node's own requests to the office. Raises StartError."""
-        self._office.driver.jobs.number_as(0)
+        self._office.driver.jobs.numbers.begin_with(0)
+        self._office.driver.alarms.numbers.begin_with(0)
         self._office.driver.parts = self._imports
         self._serve(self.name, NodeAsks(self.answers))
         self._serve(self.name_of(""), OwnAsks(""))

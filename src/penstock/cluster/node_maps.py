@@ -71,23 +71,18 @@ class NodeMaps(Maps):
     def _shards(self) -> list[Row]:
         """Return the states of all shards; forget the maps of those that do not serve, or are silent."""
         now = self._hub.event_loop.loop.time()
+        view = self._hub.event_loop.driver.cluster
         rows: list[Row] = []
-        for name in self._ways.names():
+        for row in [] if view is None else view.rows():
+            name, vhosts = str(row["shard"]), row["vhosts"]
             silent_s = now - self._arrived.get(name, now)
             reason = self._ways.obstacle(name)
             if not reason and silent_s >= SILENT_S:
                 reason = f"shard '{name}' has not answered for {silent_s:.0f} s"
             if reason:
                 self._newest.pop(name, None)
-            rows.append(
-                {
-                    "shard": name,
-                    "state": self._ways.state(name),
-                    "reason": reason or None,
-                    "vhosts": len(self._ways.vhosts_of(name)),
-                    "starts": self._ways.starts(name),
-                }
-            )
+            assert isinstance(vhosts, list)
+            rows.append({**row, "vhosts": len(vhosts), "reason": reason or None})
         return rows
 
     async def _follow(self, name: str) -> None:

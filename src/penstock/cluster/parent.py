@@ -24,13 +24,14 @@ from penstock.cluster.access_pages import page_after, read_place
 from penstock.cluster.access_pull import AccessPull
 from penstock.cluster.adoption import FOLDER, prepare
 from penstock.cluster.catalogue import Catalogue, CatalogueReader
+from penstock.cluster.door import Door
 from penstock.cluster.front import Front
 from penstock.cluster.node_http import NodeHttp
 from penstock.cluster.node_inside import NodeInside
 from penstock.cluster.node_view import NodeView
 from penstock.cluster.open_clients import OpenClients
 from penstock.cluster.packet_channel import Packet, Row
-from penstock.cluster.passing import ClientRefused, Handed, NotTaken, Passer, StillPassing, new_channel, new_key
+from penstock.cluster.passing import Handed, Passer, StillPassing, new_channel, new_key
 from penstock.cluster.settings_feed import SettingsFeed
 from penstock.cluster.shard_orders import (
     CERTIFICATES,
@@ -44,7 +45,7 @@ from penstock.cluster.shard_orders import (
     VERSION,
     ShardOrder,
 )
-from penstock.cluster.shard_watch import STOPPED, Patience, ShardWatch
+from penstock.cluster.shard_watch import Patience, ShardWatch
 from penstock.cluster.shares import Shares
 from penstock.cluster.supervision import ShardListener, Supervision
 from penstock.cluster.ways import Ways
@@ -52,15 +53,17 @@ from penstock.cluster.zygote import Zygote
 from penstock.core.settings.changes import replace_file_steps
 from penstock.errors import NotAllowed, PenstockError, StartError, StoreError
 from penstock.flow.work import finish
-from penstock.logs.ids import STORE_UNREADABLE
+from penstock.logs.ids import READY, STOPPED, STOPPING, STORE_UNREADABLE
 from penstock.logs.logger import log
 from penstock.operations.users import replace_file_users
+from penstock.server.addresses import shown
 from penstock.server.applied_settings import AppliedSettings, warn_of_open_file
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
-from penstock.server.node import node_name
+from penstock.server.node import node_name, warn_of_guest
 from penstock.server.settings_reload import SettingsReload
 from penstock.server.shard import AUDIT_LOG, Allowance, Shard
+from penstock.server.start_report import counted_connections, log_start
 from penstock.settings.config import Settings
 from penstock.settings.start import NO_LOG
 from penstock.store.directory import DataDirectory
@@ -72,53 +75,6 @@ NUMBERS: Final = 10**12
 """Numbers of connections that the node gives; those of connections that begin in a shard are above."""
 RETRY_S: Final = 0.5
 """Seconds until a shard that does not read is asked again to apply the settings."""
-
-
-class Door:
-    """Way to one shard: the channel to its present process, if there is one."""
-
-    def __init__(self) -> None:
-        self.passer: Passer | None = None
-        self.key = b""
-        self.watch: ShardWatch | None = None
-        self.version = -1
-        """Version of the catalogue that the process has."""
-        self.awaited_reload = 0
-        """Number of the reload that the process is to answer; 0 for none."""
-        self.changed = asyncio.Event()
-        """Set and replaced when the process or the state of the shard is another one."""
-
-    def change(self) -> None:
-        """Wake those who wait for a change."""
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-    def close(self) -> None:
-        """Close the channel: clients on their way wait for the next process."""
-        self.awaited_reload = 0
-        if self.passer is not None:
-            self.passer.close()
-            self.passer = None
-
-    async def give(self, version: int, record: Handed, sock: socket.socket) -> str:
-        """Give a client to the shard, once it has a process with this version; return why that is impossible.
-
-        With a number alone, handshake and login are the shard's.
-
-        A shard with an older catalogue might not know the user yet, or the virtual host.
-        """
-        while True:
-            if self.passer is not None and self.passer.is_open() and self.version >= version:
-                try:
-                    await self.passer.pass_on(record, sock)
-                except NotTaken:
-                    continue
-                except ClientRefused as error:
-                    return str(error)
-                return ""
-            if self.watch is not None and self.watch.state == STOPPED:
-                return self.watch.sentence(asyncio.get_running_loop().time())
-            await self.changed.wait()
 
 
 class Parent(ShardListener):
@@ -139,11 +95,6 @@ class Parent(ShardListener):
         """
         if settings.store is not None:
             raise StartError("shards need a data directory, and the setting 'store' names a database")
-        if settings.definitions is not None:
-            raise StartError(
-                f"shards import no definitions at the start: start without '{settings.definitions}', and import them "
-                "by `penstock definitions import`"
-            )
         self._settings = settings
         self.data = data
         """Data directory of the node, which is that of its first shard."""
@@ -158,6 +109,9 @@ class Parent(ShardListener):
         self.vhosts: dict[str, str] = {}
         """Shard of each virtual host."""
         self._reader: CatalogueReader | None = None
+        self._ready = False
+        """True from the end of the start until the stop."""
+        self._began = self._loop.time()
         self._feed = SettingsFeed(self._loop)
         self._reloads = 0
         """Number of reloads of the settings file that the shards were asked for."""
@@ -198,6 +152,7 @@ class Parent(ShardListener):
         """Open the catalogue, start the shards, and listen. Raises StartError, StoreError, after releasing all."""
         self._directory.lock()
         try:
+            log_start(self._settings, str(self.data), self._desk.driver)
             await asyncio.to_thread(prepare, self.data, self._least, self._settings.vhosts)
             for shard in (self.office, self._desk):
                 shard.begin()
@@ -219,6 +174,7 @@ class Parent(ShardListener):
             self.office.admit()
             await self.front.listen()
             await self.http.start(self.front.tls)
+            self._tell_ready()
         except BaseException:
             await self.stop()
             raise
@@ -231,8 +187,18 @@ class Parent(ShardListener):
         for name in names:
             self._doors[name].watch = self.supervision.add(name)
 
+    def _tell_ready(self) -> None:
+        front, http = self.front, self.http
+        addresses = front.addresses + front.tls_addresses + http.http_addresses + http.https_addresses
+        warn_of_guest(self._desk.driver, addresses)
+        at = ", ".join(f"{kind} {shown(host, port)}" for kind, host, port in front.listeners)
+        log(READY, "Ready : %s", at)
+        self._ready = True
+
     async def stop(self) -> None:
         """Stop to listen, stop the shards in order, and close the catalogue."""
+        if self._ready:
+            log(STOPPING, "Shutting down : %s", counted_connections(self.clients.total()))
         self.front.stop_accepting()
         self.reload.cancel()
         await self.http.stop()
@@ -252,6 +218,9 @@ class Parent(ShardListener):
         for shard in (self._desk, self.office):
             await shard.release()
         self._directory.unlock()
+        if self._ready:
+            self._ready = False
+            log(STOPPED, "Stopped : after %.1f s", self._loop.time() - self._began)
 
     async def wait_lost(self) -> PenstockError:
         """Wait until the node must stop: the zygote has ended, or the catalogue is lost."""

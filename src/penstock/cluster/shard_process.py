@@ -168,7 +168,7 @@ class ShardProcess:
             applied.begin()
             await shard.hold_store()
             if shard.storage_location:
-                log_start(settings, shard.storage_location, shard.driver)
+                log_start(self._settings, shard.storage_location, shard.driver)
             logins.start(shard.event_loop)
             await shard.restore()
             await shard.import_definitions()
@@ -343,7 +343,8 @@ def _pass_up(shard: Shard, order: ShardOrder) -> PassingUp:
     """Pass requests up to the node that are not about this shard."""
     up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
     shard.driver.control.elsewhere = up
-    shard.driver.jobs.number_as(order.number)
+    shard.driver.jobs.numbers.begin_with(order.number)
+    shard.driver.alarms.numbers.begin_with(order.number)
     return up
 
 

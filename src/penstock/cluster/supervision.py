@@ -12,7 +12,7 @@ import contextlib
 import signal
 import socket
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from penstock.cluster.packet_channel import ChannelEnded, Packet, PacketChannel, Row
 from penstock.cluster.shard_orders import FAILS, PING, PONG, SERVES, STOP
@@ -21,6 +21,9 @@ from penstock.cluster.zygote import ENDED, FORKED, Event, Zygote
 from penstock.errors import StartError
 from penstock.logs.ids import SHARD_DIED, SHARD_SERVES, SHARD_STOPPED
 from penstock.logs.logger import log
+
+ENDS_S: Final = 5.0
+"""Seconds in which the zygote reports the ends of shards that were killed at the end of their time."""
 
 
 class ShardListener:
@@ -145,7 +148,10 @@ class Supervision:
             return False
 
     async def stop(self) -> None:
-        """Stop all shards in order; kill those that do not end in time. Then end the zygote."""
+        """Stop all shards in order; kill those that do not end in time. Then end the zygote.
+
+        A zygote that hangs reports no ends: it is ended with what is left of its shards.
+        """
         self._stops = True
         now = self._loop.time()
         for shard in self._shards.values():
@@ -156,7 +162,8 @@ class Supervision:
             self.send(shard.watch.name, {STOP: ""})
         ended = asyncio.ensure_future(self._await_ends())
         both: tuple[asyncio.Future[Any], ...] = (ended, self.lost)
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        most = self._patience.stop_s + ENDS_S
+        await asyncio.wait(both, timeout=most, return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
         self.abandon()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from penstock.cluster.shard_http import Headers, ShardCut, ShardRequest
-from penstock.cluster.shard_watch import SERVING, STARTING, STOPPED, ShardWatch
+from penstock.cluster.shard_watch import SERVING, STOPPED, ShardWatch
 from penstock.server.asker import Asker
 from penstock.server.http.request import HttpError
 from penstock.server.inside import ASKER_HEADER, KEY_HEADER
@@ -57,21 +57,12 @@ class Ways:
         """Return the shard of a virtual host; None if there is no such virtual host."""
         return self._vhosts.get(vhost)
 
-    def vhosts_of(self, shard: str) -> list[str]:
-        """Return the virtual hosts of a shard."""
-        return [vhost for vhost, its in self._vhosts.items() if its == shard]
-
     def obstacle(self, name: str) -> str:
         """Return why a shard does not serve, for people; empty if it serves."""
         watch = self._doors[name].watch
         if watch is None:
             return f"shard '{name}' has not started"
         return "" if watch.state == SERVING else watch.sentence(asyncio.get_running_loop().time())
-
-    def state(self, name: str) -> str:
-        """Return the state of a shard in one word (shard_watch.py)."""
-        watch = self._doors[name].watch
-        return STARTING if watch is None else watch.state
 
     def starts(self, name: str) -> int:
         """Return the number of processes of a shard so far."""

@@ -101,10 +101,12 @@ class Zygote:
         return [Event(**packet.message) for packet in self._channel.receive()]
 
     def stop(self) -> None:
-        """End the zygote, which kills the shards that are left, and wait for its end."""
+        """Kill the zygote, even if it hangs, and with it the shards that are left; wait for its end."""
         self._channel.close()
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):
+            if os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
 
 
 def check_alone() -> None:

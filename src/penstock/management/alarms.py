@@ -22,6 +22,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.logs.ids import ALARM_CLEARED, ALARM_RAISED
+from penstock.management.numbers import Numbers
 from penstock.management.outlook import UNKNOWN, Outlook
 
 CRITICAL: Final = "critical"
@@ -204,7 +205,7 @@ class Alarms:
         """Conditions of the last round that raised no alarm, because `ALARMS_MOST` were raised."""
         self._omitting: int = 0
         self._round: i64 = 0
-        self._numbers: int = 0
+        self.numbers = Numbers()
         self.refusing: dict[tuple[str, str], Refusals] = {}
         """Gates with refusals at the hold deadline, by virtual host and name."""
         self.forecasts: dict[str, float | None] = {}
@@ -269,8 +270,7 @@ class Alarms:
         if alarm is None:
             if not self.wants(kind, vhost, subject):
                 return
-            self._numbers += 1
-            alarm = Alarm(kind, vhost, subject, self._numbers, self.broker.now)
+            alarm = Alarm(kind, vhost, subject, self.numbers.next(), self.broker.now)
             self._raised[key] = alarm
         alarm.round = self._round
         alarm.found_at = self.broker.now

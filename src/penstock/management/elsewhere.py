@@ -28,9 +28,11 @@ class Elsewhere:
 class PartAnswer:
     """Answer of a shard to its part of an import."""
 
-    def __init__(self, shard: str, answer: Answered) -> None:
+    def __init__(self, shard: str, answer: Answered, is_known: bool = True) -> None:
         self.shard = shard
         self.answer = answer
+        self.is_known: bool = is_known
+        """False if the shard has not answered, so that it may have imported its part, or some of it."""
 
 
 class PartsWork:

@@ -28,6 +28,7 @@ from penstock.flow.pool import PoolHolder
 from penstock.flow.progress import UNKNOWN, WorkProgress
 from penstock.flow.work import Result, Steps
 from penstock.logs.ids import JOB_ENDED, JOB_FAILED, JOB_STARTED
+from penstock.management.numbers import Numbers
 from penstock.settings.pools import JOBS
 
 WAITING: Final = "waiting"
@@ -44,8 +45,6 @@ KEPT_MOST: Final = 100
 """Most finished jobs that are kept; the oldest is forgotten."""
 SHOWN_MOST: Final = 20
 """Most jobs of a strip of jobs, the newest."""
-NUMBERS_APART: Final = 1_000
-"""Difference of the numbers of two jobs of a shard; more than a node has shards."""
 RESULT_ROWS_MOST: Final = 50
 """Most items of each list in the result of a kept job; the others are counted."""
 VHOST: Final = "vhost"
@@ -175,20 +174,14 @@ class Jobs:
         """Jobs by number, in the order of their ends."""
         self.ended: dict[str, int] = dict.fromkeys((DONE, FAILED, CANCELLED), 0)
         """Number of all finished jobs by state, forgotten ones included."""
-        self._numbers: int = 0
-        self._apart: int = 1
+        self.numbers = Numbers()
         self._claims: int = 0
-
-    def number_as(self, shard: int) -> None:
-        """Number the jobs of a shard: 1002, 2002 and so on for shard 2, so that a number is of one shard."""
-        self._numbers = shard
-        self._apart = NUMBERS_APART
 
     def add(self, kind: str, access: ConnectionAccess, asker: str, subjects: tuple[Subject, ...] = ()) -> Job:
         """Add a job. Raises ResourceError (506) at the limit of jobs, of its user or of all."""
-        job = Job(self._numbers + self._apart, kind, access, asker, self.broker.now)
+        job = Job(self.numbers.coming(), kind, access, asker, self.broker.now)
         self._pool.require(job.holder, 1)
-        self._numbers = job.number
+        self.numbers.next()
         self.unfinished[job.number] = job
         if subjects:
             self.claim(job, subjects)

@@ -163,8 +163,12 @@ def failure_of(parts: list[PartAnswer], dry_run: bool) -> BrokerError | None:
         return kind(f"{text} (shard '{failed[0].shard}')")
     done = _named([part.shard for part in parts if part not in failed])
     others = f", and the part of {done}" if done else ""
-    undone = f"of {_named([part.shard for part in failed])} {NOTHING_IMPORTED}"
-    return kind(joined(text, f"{undone}; users, virtual hosts and permissions of the file are imported{others}"))
+    refused = _named([part.shard for part in failed if part.is_known])
+    silent = _named([part.shard for part in failed if not part.is_known])
+    clauses = [f"of {refused} {NOTHING_IMPORTED}"] if refused else []
+    clauses += [f"nobody knows what {silent} imported"] if silent else []
+    clauses.append(f"users, virtual hosts and permissions of the file are imported{others}")
+    return kind(joined(text, "; ".join(clauses)))
 
 
 def _named(shards: list[str]) -> str:

@@ -17,6 +17,7 @@ from penstock.describe.conditions import Key, key_of
 from penstock.describe.list_kinds import ListKind
 from penstock.describe.lists import COLUMNS_MOST, PAGE_DEFAULT, PAGE_MOST
 from penstock.describe.queue_groups import GROUP_COLUMN
+from penstock.describe.queue_state import NORMAL, STOP, WARN
 from penstock.describe.session import CONNECTIONS_SHOWN
 from penstock.describe.table import SPREAD, Row, field_at
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
@@ -256,6 +257,8 @@ class _Wanted:
         self.count = max(min(_amount(fields, "count", PAGE_MOST), PAGE_MOST), 1)
         named = fields.get("named") or fields.get("state") or _texts(fields, "filters")
         chosen = bool(self.orders or self.reverse or named)
+        self.is_plain = not (chosen or self.page or self.whole)
+        """True for all objects in the order in which they are found: broker by broker."""
         self.backwards = self.reverse and not self.orders and not kind.by_name
         """True for the reverse of the order in which objects are found."""
         self.by_name = kind.by_name and bool(chosen or self.whole or self.page)
@@ -345,13 +348,22 @@ def _without(row: Row, paths: list[str]) -> Row:
     return left
 
 
-def _spread_list(asked: Asked, kind: ListKind | None) -> list[Row | None]:
+def _spread_list(asked: Asked, kind: ListKind | None, copied: bool = False) -> list[Row | None]:
+    """Return the requests for one list. Raises PreconditionFailed (406) for a place that no page has named.
+
+    A plain list is read broker by broker: the next page begins where the last one ended, in the same broker or another,
+    so that a page costs the same wherever it is.
+    """
     fields = asked.fields
     if kind is None:
         return _same(asked)
     wanted = _Wanted(fields, kind)
     if not 1 <= wanted.page_size <= PAGE_MOST or len(wanted.columns) > COLUMNS_MOST:
         return _same(asked)  # Each broker refuses it.
+    if wanted.is_plain and not copied:
+        broker, place = _place_in(asked)
+        later: list[Row | None] = [{**fields, "after": 0} for _ in range(broker + 1, asked.brokers)]
+        return [*[None for _ in range(broker)], {**fields, "after": place}, *later]
     changed: Row = {**fields, JOINED: True}
     if wanted.columns:
         changed["columns"] = list(dict.fromkeys([*wanted.columns, *wanted.keys()]))
@@ -372,9 +384,13 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
     rows = [*_rows_at(heads, "items"), *[row for each in plain for row in each]]
     if errors and ((not heads and not plain) or (not rows and isinstance(errors[0], PreconditionFailed))):
         raise errors[0]
-    if kind is None or (not heads and not plain):
+    if kind is None:
         return None
     wanted = _Wanted(asked.fields, kind)
+    if wanted.is_plain and not copied:
+        return _page_of_brokers(asked, answers, wanted.count)
+    if not heads and not plain:
+        return None
     count = _most if copied else _total
     rows = wanted.ordered(wanted.merged(rows) if copied else rows)
     if plain:
@@ -399,6 +415,23 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
     return {"items": wanted.cut(rows[wanted.after : last]), "next": last if more else None}
 
 
+def _page_of_brokers(asked: Asked, answers: list[Answered], most: int) -> Row:
+    """Return the page of a plain list: that of one broker, and of the next ones as far as all their items fit."""
+    first, _ = _place_in(asked)
+    items: list[object] = []
+    for broker in range(first, asked.brokers):
+        answer = answers[broker]
+        if not isinstance(answer, dict):
+            continue
+        its = _list_at(answer, "items")
+        if items and len(items) + len(its) > most:
+            return {"items": items, "next": [broker, 0]}
+        items += its
+        if answer.get("next") is not None:
+            return {"items": items, "next": [broker, answer["next"]]}
+    return {"items": items, "next": None}
+
+
 def list_join(kind: ListKind) -> Join:
     """Return the join of the lists of a kind: in the order of the request, and among equals in that of the kind."""
     return Join(
@@ -417,7 +450,7 @@ LIST: Final[Join] = Join(
 def copies_join(kind: ListKind) -> Join:
     """Return the join of lists of which each broker has all objects, with numbers of its own."""
     return Join(
-        lambda asked: _spread_list(asked, kind),
+        lambda asked: _spread_list(asked, kind, True),
         lambda asked, answers: _join_list(asked, answers, kind, True),
     )
 
@@ -561,6 +594,86 @@ def _health(asked: Asked, answers: list[Answered]) -> Answer:
 
 
 HEALTH: Final[Join] = Join(_same, _health)
+
+
+# The node
+
+
+def _nodes(asked: Asked, answers: list[Answered]) -> Answer:
+    """Return the node as one: its processes together, and the fullest disk and descriptors among them."""
+    plain = [row for each in answers if isinstance(each, list) for row in each]
+    rows = plain or _rows_of(answers)
+    if not rows:
+        return None
+    fullest = max(rows, key=lambda row: _number_at(row, "fd_used"))
+    lowest = min(rows, key=lambda row: _number_at(row, "disk_free") - _number_at(row, "disk_free_limit"))
+    joined: Row = {
+        **rows[0],
+        **{name: _total(rows, name) for name in ("mem_used", "mem_limit", "sockets_used", "proc_used")},
+        **{name: any(row[name] for row in rows) for name in ("mem_alarm", "disk_free_alarm")},
+        **{name: fullest[name] for name in ("fd_used", "fd_total")},
+        **{name: lowest[name] for name in ("disk_free", "disk_free_limit")},
+    }
+    return [joined] if plain else joined
+
+
+NODES: Final[Join] = Join(_same, _nodes)
+OF_NODES: Final[tuple[str, ...]] = (
+    *("mem_used", "mem_limit", "sockets_used", "proc_used", "mem_alarm", "disk_free_alarm"),
+    *("fd_used", "fd_total", "disk_free", "disk_free_limit"),
+)
+"""Fields of the node that are those of all its processes."""
+PORTS: Final = "ports"
+"""Field of a request for the resources, and of its answer: numbers of connections by the port of their listener."""
+TONES: Final[tuple[str, ...]] = (NORMAL, WARN, STOP)
+
+
+def _resources(asked: Asked, answers: list[Answered]) -> Answer:
+    """Return the resources of all brokers: sums, of disks and descriptors the fullest one."""
+    rows = _rows_of(answers)
+    if not rows:
+        return None
+    found: dict[str, list[Row]] = {}
+    for resource in _rows_at(rows, "resources"):
+        found.setdefault(str(resource["name"]), []).append(resource)
+    stores = [row["store"] for row in rows if isinstance(row["store"], dict)]
+    fails = [store["fails"] for store in stores if store["fails"] is not None]
+    return {
+        **rows[0],
+        **({PORTS: _sum([row.get(PORTS) for row in rows])} if PORTS in rows[0] else {}),
+        "uptime_s": min([_number_at(row, "uptime_s") for row in rows]),
+        "memory_used": _total(rows, "memory_used"),
+        "store": {
+            "kept": any(store["kept"] for store in stores),
+            "used": _total(stores, "used"),
+            "unwritten": _total(stores, "unwritten"),
+            "fails": fails[0] if fails else None,
+        },
+        "resources": [_resource(name, its) for name, its in found.items()],
+        "certificates": _distinct(_concatenated(rows, "certificates")),
+    }
+
+
+def _resource(name: str, its: list[Row]) -> Row:
+    fullest = max(its, key=lambda row: _number_at(row, "used") / (_number_at(row, "limit") or 1))
+    if name not in ("disk", "files"):
+        limits: Row = {each: _sum_of_all(its, each) for each in ("limit", "stop", "resume")}
+        fullest = {**fullest, "used": _total(its, "used"), **limits}
+    soon = [row["hurts_in_s"] for row in its if isinstance(row["hurts_in_s"], (int, float))]
+    tones = [str(row["tone"]) for row in its]
+    return {**fullest, "hurts_in_s": min(soon, default=None), "tone": max(tones, key=TONES.index)}
+
+
+def counted_listener(listener: Row, counts: Row) -> Row:
+    """Return a listener with the number of its connections in counts by port; those of HTTP are not counted."""
+    if listener["connections"] is None:
+        return listener
+    return {**listener, "connections": _amount(counts, str(listener["port"]), 0)}
+
+
+RESOURCES: Final[Join] = Join(_same, _resources)
+OF_RESOURCES: Final[tuple[str, ...]] = ("memory_used", "store", "resources", PORTS)
+"""Resources that are those of all brokers of a node; all else is the node's."""
 
 
 # Displays of all

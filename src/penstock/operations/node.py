@@ -237,10 +237,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     looking("", lambda node, request: API_VERSION, tag=MANAGEMENT, asks=NODE, routes=(
         Route("GET /version", "Return the version of RabbitMQ's API that this one follows."),
     )),
-    looking("", lambda node, request: Waiting(_nodes(node)), tag=MONITORING, asks=NODE, routes=(
+    looking("", lambda node, request: Waiting(_nodes(node)), tag=MONITORING, asks=ALL, join=joins.NODES, routes=(
         Route("GET /nodes", "List the one node."),
     )),
-    looking("", _shown, tag=MONITORING, asks=NODE, routes=(Route("GET /nodes/{name}", "Show the one node."),)),
+    looking("", _shown, tag=MONITORING, asks=ALL, join=joins.NODES, routes=(
+        Route("GET /nodes/{name}", "Show the one node."),
+    )),
     looking("", _history_of_node, tag=MONITORING, asks=ALL, join=joins.HISTORY, routes=(
         Route(f"GET {HISTORY}", "Show the history of the node.", query=("seconds",)),
     )),

@@ -17,7 +17,8 @@ from penstock.flow.wait import Waits
 from penstock.management.alarm_checks import AlarmThresholds, is_soon
 from penstock.management.alarms import FORECAST_DISK, FORECAST_MEMORY, FORECAST_QUOTA
 from penstock.management.node import Node
-from penstock.management.operation import NODE, Answer, Operation, Route, Waiting, looking
+from penstock.management.operation import ALL, Answer, Operation, Route, Waiting, looking
+from penstock.operations.joins import PORTS, RESOURCES
 
 NEARLY: Final = 0.9
 """Part of a limit above which a resource without alarms of its own is shown as one that will hurt."""
@@ -25,10 +26,11 @@ COUNTED_A_UNIT: Final = 100
 """Connections that are counted by listener for one unit of work."""
 
 
-def _resources(node: Node) -> Waits[Answer]:
+def _resources(node: Node, has_ports: bool) -> Waits[Answer]:
     yield node.process.sample()
     thresholds = AlarmThresholds(node.broker.table)
     rows = [*_disk(node, thresholds), *_memory(node), *_sockets(node)]
+    ports = _ports(node)
     return {
         "node": node.name,
         "version": node.version,
@@ -39,7 +41,8 @@ def _resources(node: Node) -> Waits[Answer]:
         "store": _store(node),
         "resources": rows,
         "certificates": _certificates(node, thresholds),
-        "listeners": _listeners(node),
+        "listeners": _listeners(node, ports),
+        **({PORTS: ports} if has_ports else {}),
     }
 
 
@@ -140,31 +143,36 @@ def _certificates(node: Node, thresholds: AlarmThresholds) -> list[Row]:
     ]
 
 
-def _listeners(node: Node) -> list[Row]:
-    """Return the listeners with the numbers of their connections; those of HTTP are not counted."""
-    counts: dict[int, int] = {}
+def _ports(node: Node) -> Row:
+    """Return the numbers of connections by the port of their listener."""
+    counts: dict[str, int] = {}
     for connection in node.connections.values():
         port = peer_of(connection.peer.local)["peer_port"]
         if isinstance(port, int):
-            counts[port] = counts.get(port, 0) + 1
+            counts[str(port)] = counts.get(str(port), 0) + 1
     node.broker.work.done += len(node.connections) // COUNTED_A_UNIT
+    return {**counts}
+
+
+def _listeners(node: Node, ports: Row) -> list[Row]:
+    """Return the listeners with the numbers of their connections; those of HTTP are not counted."""
     return [
         {
             "protocol": protocol,
             "address": host,
             "port": port,
-            "connections": None if protocol.startswith("http") else counts.get(port, 0),
+            "connections": None if protocol.startswith("http") else ports.get(str(port), 0),
         }
         for protocol, host, port in node.process.listeners
     ]
 
 
 def _run(node: Node, request: ControlRequest) -> Waiting:
-    return Waiting(_resources(node))
+    return Waiting(_resources(node, request.fields.get(PORTS) is True))
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    looking("", _run, tag=MONITORING, asks=NODE, routes=(
+    looking("", _run, tag=MONITORING, asks=ALL, join=RESOURCES, routes=(
         Route("GET /penstock/resources", "Show the disk, memory, connections, files, store, certificates and "
               "listeners of the node against their limits, with forecasts."),
     )),

@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.access.access_table import GUEST
 from penstock.connections.peer import is_loopback
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
 from penstock.logs.ids import (
     CONSOLE_UNSERVED,
@@ -202,16 +203,9 @@ class ServerNode:
 
     def warn_of_guest(self) -> None:
         """Log that logins from other machines are impossible, if guest is the only user."""
-        addresses = self.addresses + self.tls_addresses + self.http_addresses + self.https_addresses
-        distant = [shown(*each) for each in addresses if not (is_unix(each[0]) or is_loopback(each[0]))]
-        driver = self.shard.driver
-        if distant and not driver.has_users_elsewhere and driver.broker.access.names() == [GUEST]:
-            log(
-                ONLY_GUEST,
-                "listening on %s, but the only user is guest, who can log in from this machine only; "
-                "add one for others: penstock users add NAME",
-                ", ".join(distant),
-            )
+        warn_of_guest(
+            self.shard.driver, self.addresses + self.tls_addresses + self.http_addresses + self.https_addresses
+        )
 
     def serve_bridges(self) -> None:
         """Look once a second whether a bridge is to run, and let the worker run it."""
@@ -242,3 +236,15 @@ class ServerNode:
         """Apply a settings file that was read again."""
         if await self.applied.replace(settings, self._certificates):
             warn_of_open_file(settings)
+
+
+def warn_of_guest(driver: BrokerDriver, addresses: list[tuple[str, int]]) -> None:
+    """Log that logins from other machines are impossible at these addresses, if guest is the only user."""
+    distant = [shown(*each) for each in addresses if not (is_unix(each[0]) or is_loopback(each[0]))]
+    if distant and not driver.has_users_elsewhere and driver.broker.access.names() == [GUEST]:
+        log(
+            ONLY_GUEST,
+            "listening on %s, but the only user is guest, who can log in from this machine only; "
+            "add one for others: penstock users add NAME",
+            ", ".join(distant),
+        )

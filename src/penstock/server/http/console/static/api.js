@@ -48,6 +48,23 @@ function asked(method, where, body, { headers: more = {}, ...rest } = {}) {
   });
 }
 
+// Shards that have not answered, by the path that was asked for: a node with shards names them in a header.
+const absent = new Map();
+
+export function missing() {
+  return [...new Set(absent.values())].join("; ");
+}
+
+export function forgetMissing() {
+  absent.clear();
+}
+
+function note(where, answer) {
+  const path = where.split("?")[0], named = answer.headers.get("penstock-missing"), before = missing();
+  if (named) absent.set(path, named.replace(/(^|; )(\w+): it /g, "$1shard '$2' ").replace(/(^|; )\w+: shard/g, "$1shard")); else absent.delete(path);
+  if (missing() !== before) document.dispatchEvent(new Event("missingchange"));
+}
+
 async function answered(method, where, body, headers) {
   let answer;
   try {
@@ -56,6 +73,7 @@ async function answered(method, where, body, headers) {
     throw new ApiError(0, "the broker does not answer");
   }
   const text = await answer.text();
+  note(where, answer);
   if (answer.ok) return text;
   let reason = `the broker answers ${answer.status}`;
   try { reason = JSON.parse(text).reason ?? reason; } catch { /* An answer that is no JSON has no reason. */ }

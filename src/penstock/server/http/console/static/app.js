@@ -1,7 +1,7 @@
 // The application: login, one page at a time, and the events that keep all parts current.
 
 import { Alarms } from "./alarms.js";
-import { ApiError, follow, get, isLoggedIn, keepLogin, logIn, logOut } from "./api.js";
+import { ApiError, follow, forgetMissing, get, isLoggedIn, keepLogin, logIn, logOut } from "./api.js";
 import { field, h, input, replace } from "./dom.js";
 import { makeHead, markPage, PAGES, showAge, showState, showTheme, updateHead } from "./head.js";
 import { Keys } from "./keys.js";
@@ -62,6 +62,7 @@ function moduleOf(key, names) {
 function show() {
   page?.leave?.();
   page = null;
+  forgetMissing();
   if (!user) { showLogin(); return; }
   const [key, ...names] = route();
   const module = moduleOf(key, names);
@@ -174,6 +175,7 @@ applyTheme();
 makeHead(null, { theme });
 document.addEventListener("themechange", () => { showTheme(); show(); });
 document.addEventListener("visibilitychange", showOrHide);
+document.addEventListener("missingchange", showState);
 addEventListener("hashchange", () => {
   if (location.hash === "#main") return;
   show();

@@ -1,11 +1,13 @@
 // The head of each page: the node, the pages, find, whether the view is live, the user; and the tabs at the thumb of a
 // narrow screen. It is made once for a user, and changed in place.
 
+import { missing } from "./api.js";
 import { button, h, replace } from "./dom.js";
 import { seconds } from "./format.js";
 import { icon, mark } from "./icons.js";
 import { areOn, keySwitch, showKeys } from "./keys.js";
 import { live } from "./live.js";
+import { missingText } from "./parts/shards.js";
 import { isDark } from "./theme.js";
 
 // Pages of the head, with the pages that each has as parts. Those with an icon are tabs at the thumb.
@@ -94,7 +96,7 @@ export function showState() {
   }
   document.body.classList.toggle("lost", live.state === "lost");
   const text = live.state === "lost" ? "The broker does not answer. The console connects again by itself."
-    : live.state === "waiting" ? `What happens now is not shown: ${live.reason}. Lists are updated every 10 s.` : "";
+    : live.state === "waiting" ? `What happens now is not shown: ${live.reason}. Lists are updated every 10 s.` : missingText(live.map?.shards, missing());
   const trouble = place("trouble");
   if (trouble.dataset.said !== text) {
     trouble.dataset.said = text;
@@ -125,6 +127,7 @@ export function updateHead() {
   const node = place("node");
   if (node) write(node, nodeName());
   showBlocked();
+  showState();
 }
 
 function write(element, text) {

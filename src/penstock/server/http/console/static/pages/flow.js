@@ -82,7 +82,7 @@ class FlowPage {
     if (!totals) { renew(this.sum, "This virtual host is not among the 24 that the map counts."); return; }
     const blocked = totals.blocked_producers, by = blockers(model);
     const lead = blocked ? [h("b", { class: "red" }, `${count(blocked)} of ${plural(totals.producers, "producer")} ${blocked === 1 ? "is" : "are"} blocked`), by ? ` by ${by}. ` : ". "] : [h("b", {}, "Nobody waits."), " "];
-    renew(this.sum, lead, h("b", {}, speed(totals.in_rate)), " in, ", h("b", {}, speed(totals.out_rate)), ` out per second, ${plural(totals.queues, "queue")}.`);
+    renew(this.sum, lead, h("b", {}, speed(totals.in_rate)), " in, ", h("b", {}, speed(totals.out_rate)), ` out per second, ${plural(totals.queues, "queue")}${inShard(map, this.vhost)}.`);
   }
 
   showHosts(map) {
@@ -104,6 +104,12 @@ class FlowPage {
     NARROW.removeEventListener("change", this.again);
     document.removeEventListener("keydown", this.escape);
   }
+}
+
+// Where a chosen virtual host is, if the node has shards.
+function inShard(map, vhost) {
+  const shard = map.shards && vhost !== null ? map.vhosts.find((each) => each.name === vhost)?.shard : null;
+  return shard ? ` in shard ${shard}` : "";
 }
 
 const speed = (value) => (value ? rateNumber(value) : "0");

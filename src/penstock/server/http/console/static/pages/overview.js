@@ -12,6 +12,7 @@ import { table } from "../parts/list.js";
 import { card, figures, number, segments, skeleton, title } from "../parts/page.js";
 import { bar } from "../parts/pictures.js";
 import { Polled } from "../parts/polled.js";
+import { countServing, shardsCard } from "../parts/shards.js";
 import { Past, SPANS } from "./queue/past.js";
 
 const EVERY_MS = 10000;
@@ -28,12 +29,13 @@ class OverviewPage {
     this.head = h("div", {}, title("Overview"));
     this.alarms = h("div", {});
     this.figures = h("div", {}, skeleton(52));
+    this.shards = h("div", {});
     this.rest = h("div", {}, skeleton(240));
     this.chart = new Chart({ name: "messages", lane: "a gate closed", gate: "gates" });
     this.past = new Past("/penstock/history", () => this.draw());
     const spans = segments("Time shown", SPANS, this.past.span, (span) => { this.past.choose(span); this.draw(); });
     replace(main, this.head, this.failed, this.alarms, this.figures,
-      h("section", { class: "card chartcard", "aria-label": "Messages and rates" }, h("div", { class: "cardhead" }, h("h2", {}, "Messages and rates"), this.chart.readout, spans), this.chart.place), this.rest);
+      h("section", { class: "card chartcard", "aria-label": "Messages and rates" }, h("div", { class: "cardhead" }, h("h2", {}, "Messages and rates"), this.chart.readout, spans), this.chart.place), this.shards, this.rest);
     this.polled = new Polled({ every: EVERY_MS, failed: this.failed, body: this.rest, load: () => Promise.all([get("/penstock/resources"), get("/penstock/alarms"), get("/overview?columns=rabbitmq_version,cluster_name")]), show: (found) => this.show(...found) });
     this.polled.load();
   }
@@ -54,6 +56,7 @@ class OverviewPage {
       ["Messages", number(all.messages)], ["In", rate(all.in_rate), "/s"], ["Out", rate(all.out_rate), "/s"],
       ["Blocked producers", number(all.blocked_producers), `of ${count(all.producers)}`, all.blocked_producers ? "red" : null], ["Gates closed", number(all.closed_queues), `of ${count(all.queues)}`, all.closed_queues ? "red" : null],
       ["Connections", number(all.connections), `${plural(all.channels, "channel")}`]]));
+    if (map.shards) renew(this.shards, shardsCard(map.shards));
     this.draw();
   }
 
@@ -72,7 +75,7 @@ class OverviewPage {
     renew(this.alarms, alarmList(alarms));
     renew(this.rest,
       h("div", { class: "two" }, resources(node), h("div", {}, listeners(node.listeners), certificates(node.certificates))),
-      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Uptime", seconds(node.uptime_s)],
+      factCard("Node", [["Name", node.node], ["Cluster name", overview.cluster_name === node.node ? null : overview.cluster_name], ["Version", `Penstock ${node.version}, ${node.build}`], ["API", `as RabbitMQ ${overview.rabbitmq_version}`], ["Uptime", seconds(node.uptime_s)], ["Shards", live.map?.shards ? `${countServing(live.map.shards)} serve` : null],
         ["Memory of the process", bytes(node.memory_used)], ["Processors", count(node.processors)], ["Store", storeOf(node.store)]]));
   }
 }

@@ -8,18 +8,33 @@ import { addressOf, link, perSecond } from "../parts/cells.js";
 import { form } from "../parts/dialogs.js";
 import { List } from "../parts/list.js";
 import { number, tag, title } from "../parts/page.js";
+import { shardOf, shardsOf } from "../parts/shards.js";
 import { readOnly } from "./admin/access.js";
 import { VhostPage } from "./admin/vhost.js";
 
 export function open(main, [name], user) {
   if (name !== undefined) return new VhostPage(main, name, user);
-  const sum = h("span", {}), changes = may(user, "administrator");
+  const sum = h("span", {}), changes = may(user, "administrator"), shards = { all: null };
   const list = new List({
-    title: "Virtual hosts", path: "/vhosts", kind: "vhosts", columns: COLUMNS, row: (each) => each.name, href: (each) => addressOf.vhost(each.name),
+    title: "Virtual hosts", path: "/vhosts", kind: "vhosts", columns: [...COLUMNS], row: (each) => each.name, href: (each) => addressOf.vhost(each.name),
     told: (found) => { sum.textContent = `${plural(found.total_count, "virtual host")}.`; },
   });
   replace(main, title("Virtual hosts", { sum, actions: changes ? [h("button", { type: "button", class: "main", onclick: newVhost }, icon("plus"), "New virtual host")] : [] }), list.element, changes ? null : readOnly("To make and to delete virtual hosts", "administrator"));
-  return { reload: () => list.load(), leave: () => list.leave() };
+  const update = (map) => { if (map.shards && !shards.all) learn(map, list, shards); };
+  return { update, reload: () => { shards.all = null; list.load(); }, leave: () => list.leave() };
+}
+
+// The column of shards comes with the first map of a node that has some.
+async function learn(map, list, shards) {
+  shards.all = [];
+  shards.all = await shardsOf(map);
+  const { columns } = list.options;
+  if (!columns.some((each) => each.title === "Shard")) { columns.splice(2, 0, shardColumn(shards)); list.again(); } else list.redraw();
+}
+
+// Which shard of the node has a virtual host.
+function shardColumn(shards) {
+  return { title: "Shard", kind: "wide", show: (each) => h("span", { class: "quiet" }, shardOf(shards.all, each.name) ?? "") };
 }
 
 const COLUMNS = [

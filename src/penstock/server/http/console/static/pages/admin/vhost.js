@@ -3,12 +3,14 @@
 import { call, get, may, path } from "../../api.js";
 import { attempt, button, h, notice, renew, replace } from "../../dom.js";
 import { count, level, plural, rateOf, valueOf } from "../../format.js";
+import { live } from "../../live.js";
 import { factCard, perSecond } from "../../parts/cells.js";
 import { dangerZone, sure } from "../../parts/danger.js";
 import { heldReason, hold, release } from "../../parts/hold.js";
 import { table } from "../../parts/list.js";
 import { card, empty, figures, gone, number, reason, skeleton, title } from "../../parts/page.js";
 import { Polled } from "../../parts/polled.js";
+import { shardOf, shardsOf } from "../../parts/shards.js";
 import { COLUMNS, limitCells, setLimit } from "./limits.js";
 import { permissions, topicPermissions } from "./rights.js";
 
@@ -35,7 +37,7 @@ export class VhostPage {
   ask() {
     const clients = get(`${this.at}/connections?page=1&page_size=1`).then((found) => found.filtered_count).catch(() => null);
     const rights = this.administers ? [get(`${this.at}/permissions`), get(`${this.at}/topic-permissions`).catch(() => [])] : [null, null];
-    return Promise.all([get(this.at), clients, get(path`/vhost-limits/${this.name}`).catch(() => []), get(`/penstock/settings?scope=vhost&name=${encodeURIComponent(this.name)}`).catch(() => ({ settings: [] })), ...rights]);
+    return Promise.all([get(this.at), clients, get(path`/vhost-limits/${this.name}`).catch(() => []), get(`/penstock/settings?scope=vhost&name=${encodeURIComponent(this.name)}`).catch(() => ({ settings: [] })), shardsOf(live.map), ...rights]);
   }
 
   isGone() {
@@ -45,7 +47,7 @@ export class VhostPage {
     replace(this.end);
   }
 
-  show(found, clients, limits, effect, rights, keys) {
+  show(found, clients, limits, effect, shards, rights, keys) {
     Object.assign(this, { found, clients });
     this.showHead(found);
     const { held, gate } = found.penstock, done = () => this.reload();
@@ -58,7 +60,7 @@ export class VhostPage {
       card("Limits", table("Limits", COLUMNS, Object.entries(own?.value ?? {}).map(([limit, value]) => limitCells("vhost", this.name, limit, value, used[limit], this.administers ? done : null)),
         empty("Nothing limits this virtual host.", { command: `penstock limits set vhost ${this.name} max-queues=100` })), { flush: true, end: this.administers ? button("Set…", () => setLimit("vhost", this.name, done), { class: "small", "aria-label": "Set… a limit" }) : null }),
       rights ? [permissions("vhost", this.name, rights, done), topicPermissions("vhost", this.name, keys ?? [], done)] : null,
-      factCard("Facts", [["Description", found.description], ["Type of new queues", found.default_queue_type], ["Protected from deletion", found.protected_from_deletion ? "yes" : "no"],
+      factCard("Facts", [["Description", found.description], ["Shard", shardOf(shards, this.name)], ["Type of new queues", found.default_queue_type], ["Protected from deletion", found.protected_from_deletion ? "yes" : "no"],
         ["Limit of its messages", gate ? `stop ${level(gate.stop)}, resume ${level(gate.resume)}` : "none"],
         ...effect.settings.filter((row) => row.value !== null).map((row) => [row.setting, [valueOf(row), h("span", { class: "quiet" }, ` ${row.from}`)]])]));
   }
