@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long unit t test-clients test-spark demo bench profile bench-scrape bench-flow bench-spark crash victim quota paging large console guard dist pages docs docs-serve lint format lock clean
+.PHONY: help setup test test-long unit t test-clients test-spark demo bench profile bench-scrape bench-cluster bench-flow bench-spark crash victim quota paging large console guard dist pages docs docs-serve lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -63,6 +63,9 @@ profile: setup  ## Where the broker's time goes under the load of one or two row
 bench-scrape: setup  ## Scrapes of 10,000 queues: time, processor time, longest pass of the loop
 	@$(RUN) -m bench.scrape $(ARGS)
 
+bench-cluster: setup  ## A node with shards beside a broker alone: processor time, kill -9 of a shard, a crowd that comes back
+	@$(RUN) -m bench.cluster $(ARGS)
+
 bench-flow: setup  ## The flow-control scorecard, RabbitMQ beside it where it is installed
 	@$(RUN) -m bench.flow $(ARGS)
 
@@ -70,7 +73,7 @@ bench-spark: setup  ## CPU time of Spark's queries on queues, per million rows, 
 	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" $(RUN) -m bench.spark $(ARGS)
 
 crash: setup  ## Kill the broker 500 times under load; nothing that it confirmed may be lost (bench/crash)
-	@$(RUN) -m bench.crash
+	@$(RUN) -m bench.crash $(ARGS)
 
 crash-spark: setup  ## 200 rounds of kill -9 of Spark's processes and of the broker; every row must be delivered once (bench/crash_spark)
 	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" $(RUN) -m bench.crash_spark $(ARGS)

@@ -19,7 +19,7 @@ from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, BrokerUnavailable
 from bench.crash.database import PostgresTarget
 from bench.crash.history import Violation
 from bench.crash.rounds import Rounds
-from bench.crash.shards import NodeRounds, NodeTarget
+from bench.crash.shards import PARENT, RESTARTS, SHARDS, NodeRounds, NodeTarget
 from bench.crash.target import Target
 from bench.crash.wire import Gone, Refused
 
@@ -90,8 +90,8 @@ def totals(rounds: Rounds | NodeRounds, failed: list[tuple[int, list[Violation]]
     lines = [
         ("rounds", f"{counts['rounds']:,} in {seconds:,.0f} s, {len(failed)} failed; seed {rounds.seed}"),
         ("kills", f"{target.kills:,}; of the store's server {target.store_kills:,}"),
-        ("of shards", f"{counts['rounds of shards']:,} rounds, of the parent {counts['rounds of the parent']:,}; "
-                      f"clients ended by the death of another shard {counts['! neighbour']:,}"),
+        ("of shards", f"{counts[SHARDS]:,} rounds, of the parent {counts[PARENT]:,}, of restarts "
+                      f"{counts[RESTARTS]:,}; clients ended with another shard {counts['! neighbour']:,}"),
         ("clients", f"{counts['clients']:,}; of these {counts['clients of AMQP 1.0']:,} over AMQP 1.0"),
         ("confirmed", f"{counts['confirmed']:,}; delivered {counts['delivered']:,}"),
         ("had to be there", f"{counts['be there']:,}; lost {counts['! lost']:,}"),

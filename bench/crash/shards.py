@@ -2,7 +2,8 @@
 
 Each shard has a virtual host with the clients, the account and the judge of a broker alone. In a round of shards they
 are killed one after another, at moments of their own, while the node starts each again: the clients of the others must
-not notice. In a round of the parent it is killed alone, and all its processes must be gone with it.
+not notice. In a round of the parent it is killed alone, and all its processes must be gone with it. In a round of
+restarts, `penstock cluster restart` stops shard after shard in order.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ LINGER_S = 1.0
 """Seconds after which a client that lives on is one that has reached the next process of its shard."""
 APART_S = 0.4
 """Longest time between the deaths of two shards."""
+PARENT, SHARDS, RESTARTS = "rounds of the parent", "rounds of shards", "rounds of restarts"
+KINDS = (PARENT, PARENT, SHARDS, SHARDS, SHARDS, RESTARTS)
 SEEDS_APART = 1_000_003
 """Between the seeds of two virtual hosts, so that their rounds differ."""
 
@@ -148,17 +151,21 @@ class NodeRounds:
             for rounds in self.of_vhosts:
                 rounds.begin(self._port)
         plans = [plan_of(rounds.seed, number) for rounds in self.of_vhosts]
-        of_shards = not self.target.deaths and chance.random() < 0.6
+        kind = chance.choice(KINDS)
+        if kind == SHARDS and self.target.deaths:  # A second death within a minute is followed by a pause.
+            kind = PARENT
         for rounds in self.of_vhosts:
             rounds.history.promises = self.target.promises
         clients = [rounds.begin_load(plan.name, its) for rounds, (plan, its) in zip(self.of_vhosts, plans, strict=True)]
-        if of_shards:
+        broken: list[Violation] = []
+        if kind == SHARDS:
             self._kill_shards([plan for plan, _ in plans], clients, chance)
-        else:
+        elif kind == PARENT:
             self._kill_parent(clients, chance)
+        else:
+            broken += self._restart_shards(clients, chance)
         self._own["rounds"] += 1
-        self._own["rounds of shards" if of_shards else "rounds of the parent"] += 1
-        broken = []
+        self._own[kind] += 1
         for rounds, (plan, its) in zip(self.of_vhosts, plans, strict=True):
             broken += rounds.verify(self._port, plan, its)
         broken += [Violation("outlived", f"process {pid} was there {GONE_S:g} s after its parent")
@@ -209,6 +216,26 @@ class NodeRounds:
             self.target.kill_shard(shard)
         for each in order:
             self._end_load(each, clients[each])
+
+    def _restart_shards(self, clients: list[list[Party]], chance: random.Random) -> list[Violation]:
+        """Restart all shards in order under load; return what is wrong with that."""
+        before = {shard: self.target.pid_of(shard) for shard in self.target.place.values()}
+        time.sleep(chance.uniform(0.0, LONGEST_LOAD_S))
+        self._check_others(clients, set())
+        for rounds in self.of_vhosts:
+            rounds.history.over = True
+        node = self.target.node
+        assert isinstance(node, PenstockNode)
+        done = node.command("cluster", "restart", "--url", f"amqp://guest:guest@127.0.0.1:{self._port}/")
+        broken = []
+        if done.returncode:
+            broken.append(Violation("restart", f"`penstock cluster restart` failed: {done.stderr.strip()}"))
+        for shard, pid in before.items():
+            if processes.is_alive(pid):
+                broken.append(Violation("restart", f"shard {shard} has the process that it had before its restart"))
+        for rounds, its in zip(self.of_vhosts, clients, strict=True):
+            rounds.end_load(its)
+        return broken
 
     def _end_load(self, number: int, clients: list[Party]) -> None:
         """Wait for the clients of a killed shard; kill it once more if some of them are with its next process."""

@@ -33,7 +33,8 @@ class Mover(Party):
                     pause(self, link)
                     self._move(control, link)
         except ControlError as refused:
-            self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
+            if not self.history.over:  # Else the node is dying, and says so.
+                self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
         except ClientError:
             return  # the broker is gone
 
@@ -82,6 +83,7 @@ class Redriver(Party):
                     self.history.transferred += control.redrive_messages(AGAIN_DEAD, count=count)["redriven"]
                     self.history.answered("settled")
         except ControlError as refused:
-            self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
+            if not self.history.over:  # Else the node is dying, and says so.
+                self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
         except ClientError:
             return  # the broker is gone

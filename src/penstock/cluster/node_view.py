@@ -14,6 +14,7 @@ from penstock.cluster.supervision import Supervision
 from penstock.describe.table import Row
 from penstock.errors import PreconditionFailed
 from penstock.management.cluster import ClusterView
+from penstock.server.shard import Shard
 
 FAREWELL: Final = "shard '{}' is restarted: connect again"
 """Sentence for the clients of a shard that is restarted. Their next login waits for the next process."""
@@ -23,19 +24,14 @@ NODE_STOPS: Final = "the node stops"
 class NodeView(ClusterView):
     """Shards of the node in whose process it is."""
 
-    def __init__(
-        self,
-        supervision: Supervision,
-        vhosts: Mapping[str, str],
-        loop: asyncio.AbstractEventLoop,
-        schedule: Callable[[], None],
-    ) -> None:
-        """`vhosts` has the shard of each virtual host. `schedule` requests a turn of the broker that asks."""
+    def __init__(self, supervision: Supervision, vhosts: Mapping[str, str], office: Shard) -> None:
+        """Be the view of the office, the broker that asks. `vhosts` has the shard of each virtual host."""
         super().__init__()
         self._supervision = supervision
         self._vhosts = vhosts
-        self._loop = loop
-        self._schedule = schedule
+        self._office = office
+        office.driver.cluster = self
+        self._loop = asyncio.get_running_loop()
         self._starts: dict[str, int] = {}
         """Number of processes that each restarted shard had before its restart."""
         self._software = _installed()
@@ -87,7 +83,7 @@ class NodeView(ClusterView):
         """Wake the job that waits for a shard."""
         if self.wake is not None:
             self.wake()
-            self._schedule()
+            self._office.event_loop.schedule()
 
 
 def _row(watch: ShardWatch, vhosts: list[str], now: float) -> Row:

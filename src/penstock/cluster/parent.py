@@ -128,8 +128,7 @@ class Parent(ShardListener):
         self._logins = Logins(settings, self._desk.driver)
         self._pull: AccessPull | None = None
         self.clients = OpenClients(self._desk.driver)
-        self._view = NodeView(self.supervision, self.vhosts, self._loop, self._schedule_office)
-        self.office.driver.cluster = self._view
+        self._view = NodeView(self.supervision, self.vhosts, self.office)
         self.applied = AppliedSettings(own, self.office, settings)
         self.reload = SettingsReload(settings.file, self._reload)
         self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give)
@@ -357,9 +356,6 @@ class Parent(ShardListener):
         if RELOADED in message and message[RELOADED] == door.awaited_reload:
             door.awaited_reload = 0
             door.change()
-
-    def _schedule_office(self) -> None:
-        self.office.event_loop.schedule()
 
     def _send_share(self, name: str, share: Allowance) -> bool:
         return self.supervision.send(name, {SHARE: list(share)})
