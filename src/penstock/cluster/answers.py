@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol
 from typing_extensions import override
 
 from penstock.access.permission import MONITORING
-from penstock.cluster.asking import Budget, Peer, Unanswered
+from penstock.cluster.asking import Budget, Peer, TooLong, Unanswered
 from penstock.cluster.shard_watch import SERVING, STOPPED, ShardWatch
 from penstock.connections.control_request import IMPORT, ControlRequest
 from penstock.describe.table import Row
@@ -41,7 +41,7 @@ from penstock.management.operation import (
     name_of,
     who_answers,
 )
-from penstock.operations import alarms, jobs, parameters
+from penstock.operations import alarms, definitions_export, jobs, parameters
 from penstock.operations.jobs import SHOW_JOB
 from penstock.operations.vhosts import DECLARE_VHOST, DELETE_VHOST
 from penstock.server.asker import Asker
@@ -51,8 +51,9 @@ from penstock.server.inside import MISSING, SILENCE_S, Ask
 from penstock.server.shard import Shard
 from penstock.settings.pools import NODE_ANSWERS
 
-OF_OFFICE: Final = tuple(name_of(row) for noun in (jobs, alarms, parameters) for row in noun.OPERATIONS)
-"""Operations of nouns that the office has objects of, beside those of the shards."""
+OF_OFFICE: Final = tuple(name_of(row) for noun in (jobs, alarms, parameters, definitions_export)
+                         for row in noun.OPERATIONS)  # fmt: skip
+"""Operations of nouns that the office has objects of, beside those of the shards; it alone has global parameters."""
 START_S: Final = 5.0
 """Seconds for which a request waits for a shard that starts."""
 LOOK_S: Final = 0.5
@@ -288,6 +289,9 @@ class NodeAnswers:
             answers = await asyncio.gather(
                 *[self._part(name, fields, ask, asker, room, missing) for name, fields in parts]
             )
+            too_long = next((each for each in answers if isinstance(each, TooLong)), None)
+            if too_long is not None:
+                raise too_long  # A join would pass over it, as over a shard that has no such object.
             if len(missing) == len(names):
                 named = "; ".join(f"'{each.shard}': {each.reason}" for each in missing)
                 raise ResourceError(f"no shard has answered: {named}")

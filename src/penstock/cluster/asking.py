@@ -46,6 +46,10 @@ REFUSALS: Final[dict[int, type[BrokerError]]] = {400: PreconditionFailed, 401: A
 """Errors for statuses; other ones are of bounds, and may be over soon."""
 
 
+class TooLong(ResourceError):
+    """An answer that this process cannot hold; the other one has answered well."""
+
+
 class Unanswered(PenstockError):
     """A process that has not answered; the text says why, and begins with no name."""
 
@@ -242,16 +246,17 @@ class _Lines:
         self._last: Row | None = None
 
     def add(self, data: bytes) -> None:
-        """Take bytes. Raises ResourceError (506) above a bound, and what the budget raises."""
+        """Take bytes. Raises TooLong (506) above a bound, or without room in the budget."""
         self._size += len(data)
         if self._size > ANSWER_MOST:
-            raise ResourceError(
-                f"the answer has more than {ANSWER_MOST:,} bytes: ask for a page of it, or for fewer columns"
-            )
-        self._budget.take(len(data))
+            raise TooLong(f"the answer has more than {ANSWER_MOST:,} bytes: ask for a page of it, or for fewer columns")
+        try:
+            self._budget.take(len(data))
+        except BrokerError as error:
+            raise TooLong(str(error)) from None
         *whole, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LINE_MOST:
-            raise ResourceError(f"a row of the answer has more than {LINE_MOST:,} bytes")
+            raise TooLong(f"a row of the answer has more than {LINE_MOST:,} bytes")
         for each in whole:
             if each:
                 self._take(json.loads(each))

@@ -152,7 +152,10 @@ async def _made(asks: Asks, request: ApiRequest, row: Operation, ask: Ask, asker
 
 
 def error_row(error: BrokerError) -> Row:
-    """Return an error with its class, by which the other process raises the same one."""
+    """Return an error with its class, by which the other process raises the same one.
+
+    An error of a module's own is one of the class in `penstock.errors` that it is derived from.
+    """
     name = error.reply.lower().replace("_", "-")
     kind = next(each for each in type(error).__mro__ if getattr(errors, each.__name__, None) is each)
     return {"code": int(error.code), "name": name, "kind": kind.__name__, "text": str(error)}
