@@ -12,7 +12,7 @@ import pytest
 from penstock.cluster.asking import Peer
 from penstock.connections.topology import Asker as DeclaredBy
 from penstock.connections.topology import declare_queue
-from penstock.errors import AccessRefused, NotFound, PreconditionFailed
+from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError
 from penstock.management.operation import name_of
 from penstock.operations.table import OPERATIONS
 from penstock.server.asker import Asker
