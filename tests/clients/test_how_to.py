@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "how-to"
 RUN_ELSEWHERE = {
     "testing": "its programs are tests: tests/testing/test_examples.py",
+    "shards": "it has a node of its own: tests/clients/test_shards_guide.py",
     "backup": "it stops and starts its broker: tests/clients/test_backup_guide.py",
 }
 PAGES = sorted({path.stem for path in FOLDER.glob("*.md")} - RUN_ELSEWHERE.keys())

@@ -213,6 +213,16 @@ class Driver:
                 self.told.setdefault(key, []).append(value)
         return self.told.get(kind, [])
 
+    def hear(self) -> bool:
+        """Wait until it tells something; return False if it has ended instead."""
+        try:
+            event = self._events.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise AssertionError(f"it has told nothing more than {self.summary()}") from None
+        for key, value in (event or {}).items():
+            self.told.setdefault(key, []).append(value)
+        return event is not None
+
     def summary(self) -> str:
         return ", ".join(f"{key}: {len(each)}, last {each[-1]}" for key, each in self.told.items())
 

@@ -142,6 +142,7 @@ class NodeAnswers:
         vhosts: Mapping[str, str],
         versions: Versions,
         peer: Callable[[str], Peer],
+        silence_s: float = SILENCE_S,
     ) -> None:
         """`doors` are the shards in their order, `vhosts` has the shard of each virtual host.
 
@@ -152,6 +153,7 @@ class NodeAnswers:
         self._vhosts = vhosts
         self._versions = versions
         self._peer = peer
+        self._silence_s = silence_s
         self._deleting: set[str] = set()
         """Virtual hosts that their shards delete."""
         self._background: set[asyncio.Task[None]] = set()
@@ -266,7 +268,7 @@ class NodeAnswers:
         Return the shards that do not have it yet. One that does not serve gets it before it serves.
         """
         version = self._versions.catalogue()
-        ends = asyncio.get_running_loop().time() + SILENCE_S
+        ends = asyncio.get_running_loop().time() + self._silence_s
         while late := self._late(version):
             try:
                 async with asyncio.timeout_at(ends):

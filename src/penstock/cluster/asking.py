@@ -86,7 +86,8 @@ class _Turn:
 class Peer:
     """Another process of the node."""
 
-    def __init__(self, address: str, key: str) -> None:
+    def __init__(self, address: str, key: str, silence_s: float = SILENCE_S) -> None:
+        self._silence_s = silence_s
         self._address = address_of(address)
         self._key = key
         self._idle: list[_Link] = []
@@ -102,8 +103,12 @@ class Peer:
         while self._idle:
             self._idle.pop().close()
 
-    async def ask(self, ask: Ask, asker: Asker, budget: Budget | None = None, silence_s: float = SILENCE_S) -> Answer:
-        """Return the answer to a request. Raises Unanswered; BrokerError as the other process has raised it."""
+    async def ask(self, ask: Ask, asker: Asker, budget: Budget | None = None, silence_s: float = 0.0) -> Answer:
+        """Return the answer to a request. Raises Unanswered; BrokerError as the other process has raised it.
+
+        `silence_s` is the longest silence; 0 for that of the peer.
+        """
+        silence_s = silence_s or self._silence_s
         body = ask.body or json.dumps(ask.fields).encode()
         headers = [
             ("host", "localhost"), ("content-type", "application/json"), ("content-length", str(len(body))),

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
+from penstock import errors
 from penstock.connections.authorization import check_tag
 from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, AnswerReceiver, ControlRequest
 from penstock.core.vhost import VirtualHost
@@ -156,8 +157,8 @@ def error_row(error: BrokerError) -> Row:
     An error of a module's own is one of the class in `penstock.errors` that it is derived from.
     """
     name = error.reply.lower().replace("_", "-")
-    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == BrokerError.__module__)
-    return {"code": int(error.code), "name": name, "kind": kind, "text": str(error)}
+    kind = next(each for each in type(error).__mro__ if getattr(errors, each.__name__, None) is each)
+    return {"code": int(error.code), "name": name, "kind": kind.__name__, "text": str(error)}
 
 
 def line(content: Row) -> bytes:
