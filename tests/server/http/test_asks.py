@@ -143,7 +143,7 @@ def test_long_lists_of_an_answer_leave_in_parts() -> None:
     assert [*answer_lines([{"text": b"a\xc3\xa4"}])] == [b'{"answer":[{"text":"a\\u00e4"}]}\n']
 
 
-def test_all_operations_have_names_of_their_own() -> None:
+def test_operation_has_a_name_of_its_own() -> None:
     assert len({name_of(row) for row in OPERATIONS}) == len(OPERATIONS)
 
 
