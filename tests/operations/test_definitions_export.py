@@ -137,3 +137,11 @@ def test_path_of_an_export_stands_for_the_fields_of_all(query: dict[str, object]
     assert "whole" not in row.fields, "a client of the control exchange asks page by page"
     with pytest.raises(PreconditionFailed, match="for must be rabbitmq, or be left out"):
         route.read({**route.fixed, "for": "kafka"})
+
+
+def test_broker_without_vhosts_exports_its_users(driver: BrokerDriver) -> None:
+    before = {section: exported(driver, section) for section in ("users", "permissions", "global_parameters")}
+    driver.broker.vhosts.clear()
+    after = {section: exported(driver, section) for section in before}
+    assert after == {**before, "permissions": []}
+    assert exported(driver, "queues") == []

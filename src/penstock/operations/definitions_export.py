@@ -72,7 +72,7 @@ def groups(node: Node, section: str, only: VirtualHost | None) -> Groups:
         return
     if section in FOR_ALL and section != "vhosts":
         if only is None:
-            first = next(iter(node.broker.vhosts.values()))
+            first = next(iter(node.broker.vhosts.values()), None)  # A new shard has none.
             if section not in USERS:
                 yield first, _of_all(node, section)
                 return
