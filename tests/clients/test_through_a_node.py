@@ -33,6 +33,8 @@ LEFT_OUT = {
     "tests/clients/test_shards_guide.py": "has a node of its own",
     "tests/clients/test_through_a_node.py": "starts this",
     "tests/cli/test_cluster.py": "refusals of a broker without shards",
+    "tests/cli/test_definitions.py::test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents": "needs "
+    "--memory",
     "tests/cli/test_serve.py": "options and the ready line of one process",
     "tests/cli/test_serve_shards.py": "has nodes of its own",
     "tests/cli/test_service.py": "the service of one process",
