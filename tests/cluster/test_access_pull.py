@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from penstock.access.password_hash import file_password
 from penstock.access.permission import Permission, TopicPermission
 from penstock.client.errors import ClientError, LoginRefused
 from penstock.cluster.access_pages import ROWS_MOST
+from penstock.persistence.metadata_records import pack
 from penstock.server.listener import Listener
 from penstock.server.logins import Logins
 from penstock.settings.config import Settings
@@ -206,3 +208,27 @@ async def test_connection_is_cut_off_when_its_permission_ends(pair: Pair) -> Non
             await connection.declare_queue("r")
     listener.close()
     logins.stop()
+
+
+async def test_vhost_that_is_declared_during_its_deletion_is_there_afterwards(pair: Pair) -> None:
+    _, shard = pair
+    pull, driver = shard.pull, shard.shard.driver
+    record = base64.b64encode(pack({"name": "west", "metadata": {"description": "new"}})).decode()
+
+    def apply(version: int, value: str | None) -> None:
+        """Apply a page with one row of the virtual host."""
+        place = list(pull._copy.place)
+        rows = [[version, "vhost", "west", value]]
+        pull.apply({"after": place, "rows": rows, "place": place, "last": True, "version": pull.version})
+
+    apply(1_000, record)
+    for number in range(2_000):
+        driver.broker.vhosts["west"].declare_queue(f"q{number}", {}, False, False, None, None)
+    apply(1_001, None)
+    driver.run_turn()
+    assert driver.broker.vhosts["west"].deleting
+    apply(1_002, record)
+    while driver.run_turn():
+        pass
+    west = driver.broker.vhosts["west"]
+    assert (west.deleting, len(west.queues), west.metadata) == (False, 0, {"description": "new"})

@@ -23,7 +23,7 @@ from penstock.server.inside import Ask
 from penstock.sync import connect
 from tests.cluster.test_parent import Node, depth, put
 from tests.support.brokers import eventually
-from tests.support.two_shards import VHOSTS, client, named, two_shards
+from tests.support.two_shards import HANGING, VHOSTS, client, named, two_shards
 
 
 @pytest.fixture
@@ -188,25 +188,34 @@ def test_control_exchange_answers_over_both_protocols(node: Node) -> None:
                 asking.request("user.delete", name="nobody")
 
 
+def test_name_of_the_cluster_is_shown_by_each_shard(node: Node) -> None:
+    for name in ("south-east", "north"):
+        asyncio.run(asked(node, "PUT /cluster-name", "", name=name))
+        assert asyncio.run(asked(node, "GET /overview", ""))["cluster_name"] == name
+        with node.pika("west", "alice", "secret") as connection:
+            assert connection._impl.server_properties["cluster_name"] == name
+
+
 # Shards that do not answer
 
 
-def test_hanging_shard_is_named_and_delays_nobody_for_long(node: Node) -> None:
-    with node.pika("west", "alice", "secret") as connection:
-        put(connection, "orders", 1)
-    with client(node) as asking:
-        os.kill(node.state("2")["pid"], signal.SIGSTOP)
-        try:
-            answer = asking.request("list", kind="queues", everywhere=True)
-            assert answer["penstock.missing"] == [{"shard": "2", "reason": "it has not answered for 2 s"}]
-            asking.request("user.declare", name="bob", password_hash="")  # The other shard has it.
-            with pytest.raises(ControlError, match="no vhost 'nowhere'"):
-                asking.request("vhost.delete", name="nowhere")
-            with pytest.raises(ResourceError, match="shard '2' has not answered: it has not answered for 2 s"):
-                asyncio.run(asked(node, "GET /queues/{vhost}/{name}", "west", vhost="west", name="orders"))
-        finally:
-            os.kill(node.state("2")["pid"], signal.SIGCONT)
-        eventually(lambda: "penstock.missing" not in asking.request("top", everywhere=True), "an answer of both")
+def test_hanging_shard_is_named_and_delays_nobody_for_long(tmp_path: Path) -> None:
+    with two_shards(tmp_path, **HANGING) as node:
+        with node.pika("west", "alice", "secret") as connection:
+            put(connection, "orders", 1)
+        with client(node) as asking:
+            os.kill(node.state("2")["pid"], signal.SIGSTOP)
+            try:
+                answer = asking.request("list", kind="queues", everywhere=True)
+                assert answer["penstock.missing"] == [{"shard": "2", "reason": "it has not answered for 4 s"}]
+                asking.request("user.declare", name="bob", password_hash="")  # The other shard has it.
+                with pytest.raises(ControlError, match="no vhost 'nowhere'"):
+                    asking.request("vhost.delete", name="nowhere")
+                with pytest.raises(ResourceError, match="shard '2' has not answered: it has not answered for 4 s"):
+                    asyncio.run(asked(node, "GET /queues/{vhost}/{name}", "west", vhost="west", name="orders"))
+            finally:
+                os.kill(node.state("2")["pid"], signal.SIGCONT)
+            eventually(lambda: "penstock.missing" not in asking.request("top", everywhere=True), "an answer of both")
 
 
 async def asked(node: Node, operation: str, where: str, **fields: object) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cluster import asking
+from penstock.cluster.answers import NoAnswer
 from penstock.cluster.asking import OF_USER_MOST, Budget, Peer, Unanswered, error_of
 from penstock.errors import HeldTooLong, InternalError, NotFound, ResourceError
 from penstock.management.operation import Answer, Operation
@@ -199,4 +200,6 @@ def test_error_is_of_the_same_class_in_both_processes() -> None:
         found = error_of(error_row(error))
         assert type(found) is type(error)
         assert str(found) == str(error)
+    silent = error_of(error_row(NoAnswer("shard '2' has not answered")))
+    assert type(silent) is ResourceError
     assert type(error_of({"kind": "Codes", "text": "x"})) is InternalError

@@ -101,7 +101,7 @@ async def test_node_answers_each_operation_as_one_broker_does(tmp_path: Path) ->
     compared = [row for row in OPERATIONS if name_of(row) not in NOT_COMPARED]
     rows = sorted(compared, key=lambda row: (row.how != LOOKS, "delete" in name_of(row).lower(), row.name == IMPORT))
     found: dict[str, list[str]] = {}
-    with Node(tmp_path / "node").begin() as node:
+    with Node(tmp_path / "node", silence_s=60.0).begin() as node:
         inside = peer_at(node.inside["name"], node.inside["secret"])
         async with (
             serving(settings=settings, machine=Allowance(1 << 30, 4_096)) as (_, name),

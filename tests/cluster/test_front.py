@@ -151,6 +151,17 @@ def test_reload_serves_new_certificates_in_the_node_and_in_shards(authority: Aut
             eventually(lambda name=name, old=old: serial(node, authority, name) != old, f"a new certificate of {name}")
 
 
+def test_reload_by_an_operation_reaches_shards_and_names_its_user(authority: Authority, tmp_path: Path) -> None:
+    with tls_node(authority, tmp_path / "data") as node:
+        before = serial(node, authority, "shop.example.com")
+        authority.issue("shop", "shop.example.com")
+        where = quote(f"{tmp_path}/data.sock", safe="")
+        with connect(f"amqp://guest:guest@{where}/west", protocol="amqp091") as client:
+            assert len(client.request("tls.reload")["certificates"]) == 2
+        eventually(lambda: serial(node, authority, "shop.example.com") != before, "a new certificate of the shard")
+        assert "were reloaded by user 'guest'" in node.await_logged("settings of tls")[0]
+
+
 def test_certificate_that_cannot_be_read_stops_the_start(authority: Authority, tmp_path: Path) -> None:
     settings = SETTINGS.replace('"shop.pem"', '"none.pem"')
     file = settings_file(authority.folder, settings)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ import pytest
 from penstock.client.errors import ControlError
 from penstock.sync import Connection
 from tests.cluster.test_parent import Node
-from tests.support.two_shards import client, named, two_shards
+from tests.support.brokers import eventually
+from tests.support.two_shards import HANGING, client, named, two_shards
 
 
 @pytest.fixture
@@ -74,3 +77,23 @@ def test_import_that_one_shard_refuses_names_the_parts(node: Node) -> None:
         rows = asking.request("list", kind="queues", everywhere=True)["items"]
         assert named(rows) == [("/", "fine")]
         assert "dora" in [user["name"] for user in asking.request("user.list")["users"]]
+
+
+def test_import_with_a_hanging_shard_names_it_and_imports_the_other_parts(tmp_path: Path) -> None:
+    file = {"vhosts": [{"name": "south"}], "queues": [{"name": "q", "vhost": "/"}, {"name": "q", "vhost": "west"}]}
+    with two_shards(tmp_path, **HANGING) as node, client(node) as asking:
+        pid = node.state("2")["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(ControlError) as raised:
+                imported(asking, file, everywhere=True)
+            assert (
+                "shard '2' imports nothing: it does not have the change yet; of shard '2' nothing was imported; users, "
+                "virtual hosts and permissions of the file are imported, and the part of shard '1'"
+            ) in str(raised.value)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        eventually(lambda: "penstock.missing" not in asking.request("top", everywhere=True), "answers of both")
+        imported(asking, file, everywhere=True)
+        rows = asking.request("list", kind="queues", everywhere=True)["items"]
+        assert sorted(named(rows)) == [("/", "q"), ("west", "q")]

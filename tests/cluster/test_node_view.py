@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pika
 import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
-from penstock.cluster.node_view import FAREWELL
+from penstock.cluster.node_view import FAREWELL, newer_software
 from penstock.sync import connect
 from tests.support.brokers import eventually
 from tests.support.cluster_node import OFFICE
@@ -49,13 +48,18 @@ class Node(ToldProgram):
 
     def refusal(self, method: str, target: str, body: object = None) -> tuple[int, str]:
         """Send a request that must be refused; return status and reason."""
+        status, answer = self.send(method, target, body)
+        return status, answer["reason"]
+
+    def send(self, method: str, target: str, body: object = None) -> tuple[int, Any]:
+        """Send a request; return status and answer."""
         connection = UnixConnection(self.data / OFFICE)
         headers = {"Authorization": GUEST, "Content-Type": "application/json"}
         connection.request(method, f"/api{target}", None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
         found = json.loads(response.read())
         connection.close()
-        return response.status, found["reason"]
+        return response.status, found
 
     def shard(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = next(row for row in self.ask("GET", STATUS)["shards"] if row["shard"] == name)
@@ -72,6 +76,14 @@ class Node(ToldProgram):
 def node(tmp_path: Path) -> Iterator[Node]:
     with Node(tmp_path) as found:
         yield found
+
+
+def test_build_on_the_disk_that_differs_needs_a_restart_of_the_node() -> None:
+    assert newer_software("compiled, 1", "compiled, 1") == ""
+    assert newer_software("compiled, 1", "compiled, 2") == (
+        "shards run the software with which the node was started (compiled, 1), and compiled, 2 is installed: restart "
+        "the node to run it"
+    )
 
 
 def test_status_has_state_process_and_vhosts_of_each_shard(node: Node) -> None:
@@ -206,10 +218,9 @@ def test_shard_that_does_not_come_back_ends_the_restart(node: Node) -> None:
     os.kill(before[1], signal.SIGSTOP)
     job = node.ask("POST", f"{RESTART}?job=true")
     eventually(lambda: node.shard("2")["state"] == "stopping", "shard 2 stops")
-    store, aside = node.data / "shards" / "2", node.data / "aside"
+    store, aside = node.data / "shards" / "2" / "messages.sqlite", node.data / "aside.sqlite"
     store.rename(aside)
-    store.mkdir()
-    (store / "messages.sqlite").write_bytes(b"no database, but longer than a header" * 100)
+    store.write_bytes(b"no database, but longer than a header" * 100)
     os.kill(before[1], signal.SIGKILL)
     ended = eventually(
         lambda: found if (found := node.ask("GET", f"/penstock/jobs/{job['id']}"))["ended_at"] else None, "an end"
@@ -219,9 +230,9 @@ def test_shard_that_does_not_come_back_ends_the_restart(node: Node) -> None:
     assert "ended with status 1: " in ended["error"]
     assert ended["error"].endswith("; shard '3' was not restarted")
     assert node.shard("3")["pid"] == before[2]
-    shutil.rmtree(store)
     aside.rename(store)
-    assert node.ask("POST", RESTART, {"shards": ["2"]})["restarted"] == ["2"]
+    # The end of an attempt that has begun with the broken store may be reported meanwhile.
+    eventually(lambda: node.send("POST", RESTART, {"shards": ["2"]})[0] == 200, "shard 2 is restarted")
     assert node.shard("2")["state"] == "serving"
 
 

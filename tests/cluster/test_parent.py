@@ -148,6 +148,18 @@ async def test_aio_pika_is_served_at_the_port_of_the_node(tmp_path: Path) -> Non
             await message.ack()
 
 
+def test_login_by_scram_reaches_the_shard_also_of_a_user_made_later(begin: Begin) -> None:
+    node = begin()
+    node.do(vhost="west")
+    node.do(user="alice", vhosts=["/", "west"])
+    scram: dict[str, Any] = {"protocol": "amqp10", "mechanism": "SCRAM-SHA-256"}
+    for vhost in ("/", "west"):
+        with connect(node.url(vhost, "alice", "secret"), **scram) as client:
+            client.declare_queue("mine", exclusive=True)
+        with pytest.raises(penstock.ClientError):
+            connect(node.url(vhost, "alice", "wrong"), **scram)
+
+
 def test_unknown_vhost_and_wrong_password_are_refused_as_by_a_broker(begin: Begin) -> None:
     node = begin()
     with pytest.raises(ProbableAccessDeniedError, match=r"530.*vhost nowhere not found"):

@@ -14,7 +14,7 @@ from penstock.connections.control_request import IMPORT, ControlRequest
 from penstock.management.operation import ALL, CATALOGUE, NODE, VHOST, who_answers
 from penstock.operations.table import CONTROL
 from tests.support.brokers import eventually
-from tests.support.two_shards import client, two_shards
+from tests.support.two_shards import HANGING, client, two_shards
 
 
 @pytest.mark.parametrize("name", sorted(CONTROL))
@@ -31,11 +31,11 @@ def test_shard_answers_itself_what_is_of_its_vhost_alone(name: str) -> None:
 
 
 def test_node_that_hangs_gives_its_clients_an_error(tmp_path: Path) -> None:
-    with two_shards(tmp_path) as node, client(node) as asking:
+    with two_shards(tmp_path, **HANGING) as node, client(node) as asking:
         assert asking.request("user.list")
         os.kill(node.process.pid, signal.SIGSTOP)
         try:
-            with pytest.raises(ControlError, match="the node has not answered: it has not answered for 2 s"):
+            with pytest.raises(ControlError, match="the node has not answered: it has not answered for 4 s"):
                 asking.request("user.list")
             assert asking.request("list", kind="queues")["items"] is not None  # Its own shard answers.
         finally:

@@ -12,15 +12,16 @@ from typing import Any, Final
 
 from penstock.cluster.catalogue import AccessRow, CatalogueReader, Place
 from penstock.cluster.packet_channel import PACKET_MOST, Row
+from penstock.core.settings.table import CLUSTER_NAME
 from penstock.errors import StoreError
-from penstock.persistence.metadata_records import PARAMETER
+from penstock.persistence.metadata_records import PARAMETER, key_of
 
 ROWS_MOST: Final = 200
 """Most rows of a page."""
 PAGE_BYTES: Final = PACKET_MOST // 4
 """Bytes from which a page ends; one row has fewer bytes than the rest of a packet."""
-NODE_ONLY: Final = (PARAMETER,)
-"""Kinds that a shard does not need."""
+CLUSTER_NAME_KEY: Final = key_of("", "", CLUSTER_NAME)
+"""Key of the only global parameter that shards copy: overviews and greetings have it."""
 
 
 def page_after(catalogue: CatalogueReader, place: Place, shard: str = "") -> Row:
@@ -35,13 +36,18 @@ def page_after(catalogue: CatalogueReader, place: Place, shard: str = "") -> Row
     size = 0
     for row in found:
         place = (row.version, row.kind, row.key)
-        if row.kind not in NODE_ONLY:
+        if row.kind != PARAMETER or _is_cluster_name(row):
             rows.append(_written(row))
             size += len(json.dumps(rows[-1]))
         if size >= PAGE_BYTES:
             break
     is_last = len(found) < ROWS_MOST and (not found or place == tuple(found[-1][:3]))
     return {"after": list(after), "rows": rows, "place": list(place), "last": is_last, "version": version}
+
+
+def _is_cluster_name(row: AccessRow) -> bool:
+    """Return whether a row is the name of the cluster, unless it is too long for a page."""
+    return row.key == CLUSTER_NAME_KEY and (row.value is None or len(row.value) < PAGE_BYTES // 2)
 
 
 def read_place(value: object) -> Place:

@@ -14,6 +14,7 @@ from penstock.cluster.access_pages import read_place, read_rows
 from penstock.cluster.catalogue import AccessRow
 from penstock.cluster.packet_channel import Row
 from penstock.cluster.shard_orders import HAS, PULL
+from penstock.core.settings.table import CLUSTER_NAME, Parameter
 from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, StoreError
 from penstock.flow.progress import WorkProgress
@@ -22,7 +23,7 @@ from penstock.logs.ids import CHANGED, STORE_ODD
 from penstock.logs.logger import log
 from penstock.operations.users import close_barred
 from penstock.operations.vhosts import declare_vhost, delete_vhost_steps, set_attributes
-from penstock.persistence.metadata_records import VHOST, unpack
+from penstock.persistence.metadata_records import PARAMETER, VHOST, unpack
 from penstock.server.shard import Shard
 
 
@@ -63,7 +64,9 @@ class AccessPull:
         for row in rows:
             if row.kind == VHOST:
                 self._apply_vhost(row)
-        access = [row for row in rows if row.kind != VHOST]
+            elif row.kind == PARAMETER:
+                self._apply_cluster_name(row)
+        access = [row for row in rows if row.kind not in (VHOST, PARAMETER)]
         for sentence in self._copy.apply(access, read_place(page["place"]), bool(page["last"])):
             log(STORE_ODD, "%s", sentence)
         self._changed = self._changed or bool(page["rows"])
@@ -73,18 +76,29 @@ class AccessPull:
             self.ask()
         event_loop.schedule()
 
+    def _apply_cluster_name(self, row: AccessRow) -> None:
+        """Set or remove the name of the cluster; the store of the shard does not have it."""
+        parameters = self._shard.driver.broker.table.parameters
+        if row.value is None:
+            parameters.drop("", "", CLUSTER_NAME)
+            return
+        try:
+            value = unpack(row.value).table("content").get("value")
+            parameters.put(Parameter("", "", CLUSTER_NAME, value))
+        except (BrokerError, StoreError) as error:
+            log(STORE_ODD, "the name of the cluster is left out: %s", error)
+
     def _apply_vhost(self, row: AccessRow) -> None:
         """Create or delete a virtual host of the shard. A deletion takes as many turns as it needs."""
         driver = self._shard.driver
         if row.value is None:
             driver.scheduler.start(_delete(driver, row.key))
             return
-        try:
-            fields = unpack(row.value)
-            declare_vhost(driver, row.key)
-            set_attributes(driver, driver.vhost(row.key), fields.table("metadata"))
-        except (BrokerError, StoreError) as error:
-            log(STORE_ODD, "vhost '%s' of the catalogue is left out: %s", row.key, error)
+        there = driver.broker.vhosts.get(row.key)
+        if there is not None and there.deleting:
+            driver.scheduler.start(_declare_later(driver, row.key, row.value))
+        else:
+            _declare(driver, row.key, row.value)
 
     def _end(self, version: int) -> None:
         """End a pull: the table has this version, and who may not be there any more is cut off."""
@@ -95,6 +109,22 @@ class AccessPull:
         self.version = version
         self.whole.set()
         self._send({HAS: version})
+
+
+def _declare(driver: BrokerDriver, name: str, record: bytes) -> None:
+    """Create a virtual host with the attributes that the catalogue has."""
+    try:
+        fields = unpack(record)
+        declare_vhost(driver, name)
+        set_attributes(driver, driver.vhost(name), fields.table("metadata"))
+    except (BrokerError, StoreError) as error:
+        log(STORE_ODD, "vhost '%s' of the catalogue is left out: %s", name, error)
+
+
+def _declare_later(driver: BrokerDriver, name: str, record: bytes) -> Steps[None]:
+    """Create a virtual host after its deletion, which is a change in the same line."""
+    _declare(driver, name, record)
+    yield
 
 
 def _delete(driver: BrokerDriver, name: str) -> Steps[None]:

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol
 from typing_extensions import override
 
 from penstock.access.permission import MONITORING
-from penstock.cluster.asking import Budget, Peer, Unanswered
+from penstock.cluster.asking import Budget, Peer, TooLong, Unanswered
 from penstock.cluster.shard_watch import SERVING, STOPPED, ShardWatch
 from penstock.connections.control_request import IMPORT, ControlRequest
 from penstock.describe.table import Row
@@ -41,7 +41,7 @@ from penstock.management.operation import (
     name_of,
     who_answers,
 )
-from penstock.operations import alarms, jobs, parameters
+from penstock.operations import alarms, definitions_export, jobs, parameters
 from penstock.operations.jobs import SHOW_JOB
 from penstock.operations.vhosts import DECLARE_VHOST, DELETE_VHOST
 from penstock.server.asker import Asker
@@ -51,8 +51,9 @@ from penstock.server.inside import MISSING, SILENCE_S, Ask
 from penstock.server.shard import Shard
 from penstock.settings.pools import NODE_ANSWERS
 
-OF_OFFICE: Final = tuple(name_of(row) for noun in (jobs, alarms, parameters) for row in noun.OPERATIONS)
-"""Operations of nouns that the office has objects of, beside those of the shards."""
+OF_OFFICE: Final = tuple(name_of(row) for noun in (jobs, alarms, parameters, definitions_export)
+                         for row in noun.OPERATIONS)  # fmt: skip
+"""Operations of nouns that the office has objects of, beside those of the shards; it alone has global parameters."""
 START_S: Final = 5.0
 """Seconds for which a request waits for a shard that starts."""
 LOOK_S: Final = 0.5
@@ -134,6 +135,7 @@ class NodeAnswers:
         vhosts: Mapping[str, str],
         versions: Versions,
         peer: Callable[[str], Peer],
+        silence_s: float = SILENCE_S,
     ) -> None:
         """`doors` are the shards in their order, `vhosts` has the shard of each virtual host.
 
@@ -144,6 +146,7 @@ class NodeAnswers:
         self._vhosts = vhosts
         self._versions = versions
         self._peer = peer
+        self._silence_s = silence_s
         self._deleting: set[str] = set()
         """Virtual hosts that their shards delete."""
         self._background: set[asyncio.Task[None]] = set()
@@ -256,7 +259,7 @@ class NodeAnswers:
         Return the shards that do not have it yet. One that does not serve gets it before it serves.
         """
         version = self._versions.catalogue()
-        ends = asyncio.get_running_loop().time() + SILENCE_S
+        ends = asyncio.get_running_loop().time() + self._silence_s
         while late := self._late(version):
             try:
                 async with asyncio.timeout_at(ends):
@@ -286,6 +289,9 @@ class NodeAnswers:
             answers = await asyncio.gather(
                 *[self._part(name, fields, ask, asker, room, missing) for name, fields in parts]
             )
+            too_long = next((each for each in answers if isinstance(each, TooLong)), None)
+            if too_long is not None:
+                raise too_long  # A join would pass over it, as over a shard that has no such object.
             if len(missing) == len(names):
                 named = "; ".join(f"'{each.shard}': {each.reason}" for each in missing)
                 raise ResourceError(f"no shard has answered: {named}")

@@ -42,6 +42,10 @@ ANSWER_MOST: Final = 32 * 1024 * 1024
 """Most bytes of one answer."""
 
 
+class TooLong(ResourceError):
+    """An answer that this process cannot hold; the other one has answered well."""
+
+
 class Unanswered(PenstockError):
     """A process that has not answered; the text says why, and begins with no name."""
 
@@ -82,7 +86,8 @@ class _Turn:
 class Peer:
     """Another process of the node."""
 
-    def __init__(self, address: str, key: str) -> None:
+    def __init__(self, address: str, key: str, silence_s: float = SILENCE_S) -> None:
+        self._silence_s = silence_s
         self._address = address_of(address)
         self._key = key
         self._idle: list[_Link] = []
@@ -98,8 +103,12 @@ class Peer:
         while self._idle:
             self._idle.pop().close()
 
-    async def ask(self, ask: Ask, asker: Asker, budget: Budget | None = None, silence_s: float = SILENCE_S) -> Answer:
-        """Return the answer to a request. Raises Unanswered; BrokerError as the other process has raised it."""
+    async def ask(self, ask: Ask, asker: Asker, budget: Budget | None = None, silence_s: float = 0.0) -> Answer:
+        """Return the answer to a request. Raises Unanswered; BrokerError as the other process has raised it.
+
+        `silence_s` is the longest silence; 0 for that of the peer.
+        """
+        silence_s = silence_s or self._silence_s
         body = ask.body or json.dumps(ask.fields).encode()
         headers = [
             ("host", "localhost"), ("content-type", "application/json"), ("content-length", str(len(body))),
@@ -232,16 +241,17 @@ class _Lines:
         self._last: Row | None = None
 
     def add(self, data: bytes) -> None:
-        """Take bytes. Raises ResourceError (506) above a bound, and what the budget raises."""
+        """Take bytes. Raises TooLong (506) above a bound, or without room in the budget."""
         self._size += len(data)
         if self._size > ANSWER_MOST:
-            raise ResourceError(
-                f"the answer has more than {ANSWER_MOST:,} bytes: ask for a page of it, or for fewer columns"
-            )
-        self._budget.take(len(data))
+            raise TooLong(f"the answer has more than {ANSWER_MOST:,} bytes: ask for a page of it, or for fewer columns")
+        try:
+            self._budget.take(len(data))
+        except BrokerError as error:
+            raise TooLong(str(error)) from None
         *whole, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LINE_MOST:
-            raise ResourceError(f"a row of the answer has more than {LINE_MOST:,} bytes")
+            raise TooLong(f"a row of the answer has more than {LINE_MOST:,} bytes")
         for each in whole:
             if each:
                 self._take(json.loads(each))

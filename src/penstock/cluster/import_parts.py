@@ -7,6 +7,7 @@ All work at the same time, each with a job of its own.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from math import inf
 from typing import Final
@@ -17,7 +18,7 @@ from penstock.access.rules import ConnectionAccess
 from penstock.cluster.answers import START_S, NoAnswer, NodeAnswers
 from penstock.connections.control_request import IMPORT
 from penstock.describe.table import Row
-from penstock.errors import BrokerError, InternalError, NotOnDisk
+from penstock.errors import BrokerError, InternalError, NotOnDisk, ResourceError
 from penstock.management.elsewhere import ImportParts, PartAnswer, PartsWork
 from penstock.management.operation import Answered
 from penstock.operations.definitions_import import NEW_VHOSTS
@@ -27,6 +28,10 @@ from penstock.server.shard import Shard
 
 START: Final = Asker(user="", scopes=("tag:administrator",), address="file", protocol="start", label="the start")
 """User of the files of the start."""
+
+
+AT_ONCE: Final = 8
+"""Shards that get the file at the same time: each has a copy of up to 8 MiB on its way."""
 
 
 class ShardImports(ImportParts):
@@ -82,13 +87,18 @@ class ShardImports(ImportParts):
         answers: list[Answered] = [InternalError("the node stops")] * len(shards)
         try:
             await self._office.event_loop.on_disk(before)
-            await self._answers.settled()
-            parts = [fields] * len(shards)
+            late = {each.shard: each.reason for each in await self._answers.settled()}
+            body = json.dumps(fields).encode()
+            bodies = [body] * len(shards)
             if new_vhosts:
-                parts[0] = {**fields, NEW_VHOSTS: new_vhosts}
-            answers = await asyncio.gather(
-                *[self._part(shard, part, vhost, asker, patience_s) for shard, part in zip(shards, parts, strict=True)]
-            )
+                bodies[0] = json.dumps({**fields, NEW_VHOSTS: new_vhosts}).encode()
+            places = asyncio.Semaphore(AT_ONCE)
+            answers = await asyncio.gather(*[
+                self._part(places, shard, Ask(IMPORT, {}, vhost, None, False, body=part), asker, patience_s)
+                if shard not in late
+                else _refusal(f"shard '{shard}' imports nothing: {late[shard]}")
+                for shard, part in zip(shards, bodies, strict=True)
+            ])  # fmt: skip
         except TimeoutError:
             error = NotOnDisk("users and virtual hosts of the file are not durable yet: the disk has not answered")
             answers = [error] * len(shards)
@@ -101,9 +111,14 @@ class ShardImports(ImportParts):
             on_end()
             event_loop.schedule()
 
-    async def _part(self, shard: str, fields: Row, vhost: str, asker: Asker, patience_s: float) -> Answered:
+    async def _part(self, places: asyncio.Semaphore, shard: str, ask: Ask, asker: Asker, patience_s: float) -> Answered:
         """Return the answer of one shard."""
-        try:
-            return await self._answers.of_shard(shard, Ask(IMPORT, fields, vhost, None, False), asker, patience_s)
-        except BrokerError as error:
-            return error
+        async with places:
+            try:
+                return await self._answers.of_shard(shard, ask, asker, patience_s)
+            except BrokerError as error:
+                return error
+
+
+async def _refusal(text: str) -> Answered:
+    return ResourceError(text)

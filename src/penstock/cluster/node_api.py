@@ -80,7 +80,7 @@ class NodeApi(HttpElsewhere):
                 raise not_found()
         request.answered_elsewhere = True
         vhost, is_job = vhost_of(request, route), operation.job is not None and request.flag("job")
-        fields = {**asked.fields, PORTS: True} if operation.join is RESOURCES else asked.fields
+        fields = {**asked.fields, PORTS: True} if operation.join is RESOURCES else _as_json(asked.fields)
         found = await self._answers.joined(operation, fields, vhost, asker_of(request), route.tag, is_job)
         answer = found.answer
         if operation.join in OF_SHARDS:
@@ -135,6 +135,11 @@ def vhost_of(request: ApiRequest, route: Route) -> str:
     if route.queried:
         return request.query.get("vhost", "/")
     return decoded(request.http_request.path_params.get("vhost", ""))
+
+
+def _as_json(fields: Row) -> Row:
+    """Return fields in the form of JSON: a body as it came is a text, whose errors its reader finds."""
+    return {name: each.decode(errors="replace") if isinstance(each, bytes) else each for name, each in fields.items()}
 
 
 def _only(row: Row, names: tuple[str, ...]) -> Row:

@@ -11,7 +11,7 @@ from penstock.cluster.import_parts import ShardImports
 from penstock.cluster.ways import Place
 from penstock.server.http.asks import Asks, Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
-from penstock.server.inside import listening_at
+from penstock.server.inside import SILENCE_S, listening_at
 from penstock.server.shard import Shard
 from penstock.settings.config import Settings
 
@@ -26,7 +26,10 @@ class NodeInside:
         doors: Mapping[str, ShardDoor],
         vhosts: Mapping[str, str],
         versions: Versions,
+        silence_s: float = SILENCE_S,
     ) -> None:
+        self.silence_s = silence_s
+        """Silence after which a process counts as one that does not answer."""
         self._office = office
         self._settings = settings
         self.secret = secrets.token_hex(32)
@@ -35,7 +38,7 @@ class NodeInside:
         """Name of the socket at which the node answers its shards."""
         self._peers: dict[str, Peer] = {}
         self._listeners: list[HttpListener] = []
-        self.answers = NodeAnswers(office, doors, vhosts, versions, self.peer)
+        self.answers = NodeAnswers(office, doors, vhosts, versions, self.peer, silence_s)
         self._imports = ShardImports(office, self.answers)
 
     def name_of(self, shard: str) -> str:
@@ -50,7 +53,7 @@ class NodeInside:
         """Return the client of a shard; of the office for an empty name."""
         found = self._peers.get(shard)
         if found is None:
-            found = self._peers[shard] = Peer(self.name_of(shard), self.secret)
+            found = self._peers[shard] = Peer(self.name_of(shard), self.secret, self.silence_s)
         return found
 
     def changed(self, shard: str) -> None:

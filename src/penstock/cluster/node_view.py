@@ -71,19 +71,23 @@ class NodeView(ClusterView):
 
     @override
     def newer_software(self) -> str:
-        installed = _installed()
-        if installed == self._software:
-            return ""
-        return (
-            f"a shard runs the software with which the node was started ({self._software}), and {installed} is "
-            "installed: restart the node to run it"
-        )
+        return newer_software(self._software, _installed())
 
     def changed(self) -> None:
         """Wake the job that waits for a shard."""
         if self.wake is not None:
             self.wake()
             self._office.event_loop.schedule()
+
+
+def newer_software(running: str, installed: str) -> str:
+    """Return a sentence if the build on the disk is not the running one; empty if both are the same."""
+    if installed == running:
+        return ""
+    return (
+        f"shards run the software with which the node was started ({running}), and {installed} is installed: restart "
+        "the node to run it"
+    )
 
 
 def _row(watch: ShardWatch, vhosts: list[str], now: float) -> Row:

@@ -132,7 +132,9 @@ class Parent(ShardListener):
         self.applied = AppliedSettings(own, self.office, settings)
         self.reload = SettingsReload(settings.file, self._reload)
         self.front = Front(settings, self._desk, self.vhosts.__contains__, self._give, self._give)
-        self.inside = NodeInside(self.office, settings, self._doors, self.vhosts, self)
+        self.inside = NodeInside(
+            self.office, settings, self._doors, self.vhosts, self, (patience or Patience()).silence_s
+        )
         """Requests of shards to the node, and of the node to its shards."""
         ways = Ways(self.vhosts, self._doors, self.inside.place_of)
         self.http = NodeHttp(settings, self.office, self._desk, ways, self.inside.answers, self.front.listeners)
@@ -322,6 +324,7 @@ class Parent(ShardListener):
         order = ShardOrder(
             name, str(data), self._name, tuple(share), self.inside.name_of(name), True, self._doors[name].key.hex(),
             place + 1, self.inside.secret, self.inside.name, (place + 1) * NUMBERS, self._feed.was_renewed,
+            self.inside.silence_s,
         )  # fmt: skip
         return order.row()
 

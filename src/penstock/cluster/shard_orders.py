@@ -60,6 +60,8 @@ class ShardOrder:
     """Number before those of connections that begin in the shard, such as those of bridges."""
     renewed: bool = False
     """True if the settings file was read again: the last socket has its text."""
+    silence_s: float = 2.0
+    """Silence of the node after which the shard gives its clients an error."""
 
     def row(self) -> dict[str, Any]:
         """Return the order for a packet."""

@@ -341,7 +341,7 @@ async def _listen(shard: Shard, settings: Settings, order: ShardOrder) -> HttpLi
 
 def _pass_up(shard: Shard, order: ShardOrder) -> PassingUp:
     """Pass requests up to the node that are not about this shard."""
-    up = PassingUp(shard, order.name, Peer(order.parent, order.secret))
+    up = PassingUp(shard, order.name, Peer(order.parent, order.secret, order.silence_s))
     shard.driver.control.elsewhere = up
     shard.driver.jobs.numbers.begin_with(order.number)
     shard.driver.alarms.numbers.begin_with(order.number)

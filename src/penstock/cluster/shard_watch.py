@@ -34,6 +34,8 @@ class Patience(NamedTuple):
     """Time between two questions to a process, and between two ticks."""
     stop_s: float = 30.0
     """Longest time from the request to stop to the end."""
+    silence_s: float = 2.0
+    """Silence after which a process is missing in an answer (server/inside.py has the same)."""
 
 
 class ShardWatch:

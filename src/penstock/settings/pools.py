@@ -224,6 +224,20 @@ BOUNDS: Final = (
         "address, virtual host and user, by settings",
     ),
     bound(
+        "shards: clients that are logged in and that no process of their shard has taken",
+        "10,000 of a shard, 64 of them on their way; 3 KiB each, until most of `handshake-s` is over",
+        "closed (320) with the reason",
+        "of one shard, in order",
+        "cluster.passing.WAITING_MOST",
+        "cluster.passing.UNANSWERED_MOST",
+    ),
+    bound(
+        "shards: clients that the node counts",
+        "200 B each, as many as there are connections",
+        "see open connections",
+        "address and user, by settings",
+    ),
+    bound(
         "addresses with wrong passwords; users and addresses that have logged in",
         "10,000 each, 250 B",
         "the one longest unused is forgotten",

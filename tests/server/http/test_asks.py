@@ -16,7 +16,7 @@ from penstock.errors import AccessRefused, NotFound, PreconditionFailed, Resourc
 from penstock.management.operation import name_of
 from penstock.operations.table import OPERATIONS
 from penstock.server.asker import Asker
-from penstock.server.http.asks import ROWS_AT_ONCE, answer_lines
+from penstock.server.http.asks import ROWS_AT_ONCE, answer_lines, error_row
 from penstock.server.inside import Ask
 from penstock.server.shard import Shard
 from penstock.settings.config import Settings
@@ -143,3 +143,11 @@ def test_long_lists_of_an_answer_leave_in_parts() -> None:
 
 def test_all_operations_have_names_of_their_own() -> None:
     assert len({name_of(row) for row in OPERATIONS}) == len(OPERATIONS)
+
+
+def test_error_of_a_class_of_its_own_arrives_as_what_it_is_derived_from() -> None:
+    class Derived(NotFound):
+        """Error that only this module knows."""
+
+    assert error_row(Derived("gone"))["kind"] == "NotFound"
+    assert error_row(ResourceError("full"))["kind"] == "ResourceError"

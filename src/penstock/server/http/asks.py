@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
+from penstock import errors
 from penstock.connections.authorization import check_tag
 from penstock.connections.control_request import IMPORT, IMPORT_OCTETS, AnswerReceiver, ControlRequest
 from penstock.core.vhost import VirtualHost
@@ -151,9 +152,13 @@ async def _made(asks: Asks, request: ApiRequest, row: Operation, ask: Ask, asker
 
 
 def error_row(error: BrokerError) -> Row:
-    """Return an error with its class, by which the other process raises the same one."""
+    """Return an error with its class, by which the other process raises the same one.
+
+    An error of a module's own is one of the class in `penstock.errors` that it is derived from.
+    """
     name = error.reply.lower().replace("_", "-")
-    return {"code": int(error.code), "name": name, "kind": type(error).__name__, "text": str(error)}
+    kind = next(each for each in type(error).__mro__ if getattr(errors, each.__name__, None) is each)
+    return {"code": int(error.code), "name": name, "kind": kind.__name__, "text": str(error)}
 
 
 def line(content: Row) -> bytes:

@@ -374,7 +374,7 @@ class ServedCertificates(Certificates):
             if failure:
                 log(CERTIFICATE_REFUSED, "tls: %s", failure)
             else:
-                user = "" if requests[0].connection is None else requests[0].connection.user
+                user = requests[0].access.user
                 self._driver.record_setting("tls", f"were reloaded by user '{user}'", user)
 
     def _refuse(self, line: str) -> None:
