@@ -233,12 +233,12 @@ class NodeRounds:
         for shard, pid in before.items():
             if processes.is_alive(pid):
                 broken.append(Violation("restart", f"shard {shard} has the process that it had before its restart"))
-        for rounds, its in zip(self.of_vhosts, clients, strict=True):
-            rounds.end_load(its)
+        for number, its in enumerate(clients):
+            self._end_load(number, its)
         return broken
 
     def _end_load(self, number: int, clients: list[Party]) -> None:
-        """Wait for the clients of a killed shard; kill it once more if some of them are with its next process."""
+        """Wait for the clients of a shard that has ended; kill it if some of them are with its next process."""
         deadline = time.monotonic() + LINGER_S
         for client in clients:
             client.join(max(0.0, deadline - time.monotonic()))

@@ -29,10 +29,12 @@ LEFT_OUT = {
     "tests/clients/test_killed_shard.py": "kills a broker of one process beside a shard",
     "tests/clients/test_readme.py": "the ready line of one process",
     "tests/clients/test_rabbitmq_amqp10.py::test_quorum_queue_is_declared_and_a_stream_is_not": "needs --memory",
-    "tests/clients/test_settings.py": "a reload of settings that a node reads at its start",
+    "tests/clients/test_settings.py::test_invalid_setting_is_refused_in_one_sentence": "needs --memory",
     "tests/clients/test_shards_guide.py": "has a node of its own",
     "tests/clients/test_through_a_node.py": "starts this",
     "tests/cli/test_cluster.py": "refusals of a broker without shards",
+    "tests/cli/test_definitions.py::test_import_of_a_mixed_export_skips_refused_entries_and_their_dependents": "needs "
+    "--memory",
     "tests/cli/test_serve.py": "options and the ready line of one process",
     "tests/cli/test_serve_shards.py": "has nodes of its own",
     "tests/cli/test_service.py": "the service of one process",

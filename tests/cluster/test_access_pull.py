@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -31,7 +30,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     node = CatalogueNode(tmp_path / "cluster")
     await node.start()
     await changed(node, add_admin)
-    shard = CopyingShard(node, tmp_path)
+    shard = CopyingShard(node, tmp_path / "shard")
     await shard.start()
     yield node, shard
     await shard.stop()
@@ -113,7 +112,7 @@ async def test_permission_whose_user_changed_later_arrives(tmp_path: Path) -> No
     await changed(node, add_admin)
     await changed(node, add_alice)
     await changed(node, lambda table: table.set_tags("alice", ["monitoring"]))  # Its row is behind its permission.
-    shard = CopyingShard(node, tmp_path)
+    shard = CopyingShard(node, tmp_path / "shard")
     await shard.start()
     assert table_of(shard).may_enter("alice", "/")
     await shard.stop()
@@ -126,14 +125,14 @@ async def test_users_of_another_time_leave_a_shard_that_starts(pair: Pair, tmp_p
     await shard.follow()
     await shard.stop()
     await changed(node, lambda table: table.delete_user("alice"))
-    stray = CopyingShard(node, tmp_path)
+    stray = CopyingShard(node, tmp_path / "shard")
     await stray.start()
     assert sorted(table_of(stray).names()) == ["admin", "guest"]
     table_of(stray).put_user("mallory", None, ["administrator"])  # As if an older store had been put back.
     table_of(stray).set_permission("admin", "/", Permission("x", "x", "x"))
     table_of(stray).set_vhost_limits("/", {"max-queues": 1})
     await stray.stop()
-    again = CopyingShard(node, tmp_path)
+    again = CopyingShard(node, tmp_path / "shard")
     await again.start()
     assert rows_of(table_of(again)) == rows_of(node.broker.driver.broker.access)
     await again.stop()
@@ -145,8 +144,7 @@ async def test_store_of_a_shard_has_the_users_for_a_broker_without_a_node(pair: 
     await shard.follow()
     expected = rows_of(table_of(shard))
     await shard.stop()
-    shutil.move(node.folder, tmp_path.with_name("catalogue"))
-    async with penstock.Broker("127.0.0.1:0", data=tmp_path, http="off") as alone:
+    async with penstock.Broker("127.0.0.1:0", data=tmp_path / "shard", http="off") as alone:
         assert rows_of(alone.driver.broker.access) == expected
 
 

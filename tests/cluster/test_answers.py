@@ -23,6 +23,7 @@ from penstock.server.inside import Ask
 from penstock.sync import connect
 from tests.cluster.test_parent import Node, depth, put
 from tests.support.brokers import eventually
+from tests.support.commands import penstock_command
 from tests.support.two_shards import HANGING, VHOSTS, client, named, two_shards
 
 
@@ -237,6 +238,9 @@ def test_shard_without_a_process_is_named_with_its_state(tmp_path: Path) -> None
             assert missing["reason"].startswith("shard '2' is stopped: it died once")
             with pytest.raises(ControlError, match="shard '2' is stopped"):
                 asking.request("vhost.delete", name="west")
+        done = penstock_command("top", "--once", "--everywhere", "--url", node.url("/", "alice", "secret"))
+        assert done.returncode == 0
+        assert done.stderr.startswith("penstock: shard '2' is stopped: it died once")
         with pytest.raises(ResourceError, match="shard '2' is stopped"):
             asyncio.run(asked(node, "GET /queues", "west", vhost="west", whole=True))
 

@@ -68,6 +68,10 @@ NOT_COMPARED: Final[Mapping[str, str]] = {
     "publish.block": "its body is no object, and no process asks another for it",
     **dict.fromkeys(("cluster.status", "cluster.restart"), "a broker without shards refuses them"),
     "GET /penstock/settings/catalogue": "the program sets the settings of the start",
+    **dict.fromkeys(
+        ("GET /penstock/history", "GET /penstock/history/{vhost}", "GET /penstock/history/{vhost}/{name}"),
+        "each process has samples since its own start",
+    ),
     "config.show": "patterns that were set by command are in the shards",
     "GET /nodes": "facts of the node's own process",
     "GET /nodes/{name}": "facts of the node's own process",

@@ -40,6 +40,10 @@ def test_probes_name_each_shard(node: WebNode) -> None:
 def test_wrong_password_is_refused_and_counts_at_the_node(node: WebNode) -> None:
     assert Web(node.process.http, "guest", "wrong").ask("GET", "/queues").status == 401
     assert node.process.await_logged("login refused")
+    name = node.web.get("/overview")["node"]
+    attempts = node.web.get(f"/auth/attempts/{name}")[0]
+    assert attempts["auth_attempts_failed"] == 1
+    assert attempts["auth_attempts_succeeded"] > 1
 
 
 def test_user_declared_over_http_can_log_in_at_once(node: WebNode) -> None:
@@ -103,6 +107,13 @@ def test_health_checks_fail_with_the_name_of_a_killed_shard(tmp_path: Path) -> N
 
 def stopped(node: WebNode) -> bool:
     return bool(node.process.logged("PST-2082"))
+
+
+def test_first_request_to_a_node_that_starts_has_all_shards(tmp_path: Path) -> None:
+    with serving(tmp_path, "--shards", "3", "--data", str(tmp_path / "data"), "--http", "127.0.0.1:0") as process:
+        answer = Web(process.http).ask("GET", "/queues")
+        assert (answer.status, answer.json) == (200, [])
+        assert "penstock-missing" not in answer.headers
 
 
 def test_node_without_http_serves_none(tmp_path: Path) -> None:

@@ -444,7 +444,7 @@ def test_check_of_connections_fails_at_the_sum() -> None:
     assert row.join.join(Asked({}, 1, {}), [part]) == part
 
 
-def test_all_checks_of_several_have_each_reason_once() -> None:
+def test_health_of_several_has_each_reason_once() -> None:
     join = CONTROL["health"].join
     assert join is not None
     well: Row = {"status": "ok", "node": "n", "checks": [{"check": "disk", "status": "ok", "reason": None}]}

@@ -61,6 +61,7 @@ DEEP = {
     "TrackedMessage": "each level adds slots that plain messages do not pay for",
     "ConnectionOutput": "a list, of those that wait, for the output of one connection",
     "Outlet": "a list, of those that wait, for output",
+    "NodeFacts": "facts of a process, of one with a server, and of one whose clients are in shards",
     "_Line": "a list, of those that wait, for the credit of one session",
 }
 """Classes with two classes above them, with the reason. The list only shrinks."""

@@ -10,7 +10,7 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -246,7 +246,12 @@ def control_session(url: str, **options: object) -> Iterator[Connection]:
 
 def report_missing(connection: Connection) -> None:
     """Report shards of a node that were missing in the answers of a connection."""
-    for shard, reason in connection.core().absent_shards.items():
+    say_missing(connection.core().absent_shards)
+
+
+def say_missing(shards: Mapping[str, str]) -> None:
+    """Report shards of a node that were missing in an answer, each with the reason."""
+    for shard, reason in shards.items():
         text = reason if reason.startswith("shard ") else f"shard '{shard}' is missing in this answer: {reason}"
         click.echo(f"{styled('penstock:', 'alarm', err=True)} {printable(text)}", err=True)
 

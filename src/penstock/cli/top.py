@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import click
 
 from penstock.cli import top_view
-from penstock.cli.common import INTERRUPTED, Feed, say, say_json, styled, writing
+from penstock.cli.common import INTERRUPTED, Feed, say, say_json, say_missing, styled, writing
 from penstock.cli.parameters import Url, command, option
 from penstock.cli.tables import COLUMN_COLOURS, WIDER_HINT, left_out_line, table, terminal_columns
 from penstock.errors import ConfigError, PenstockError
@@ -81,6 +81,7 @@ def _print_once(feed: Feed, fields: dict[str, object], as_json: bool) -> None:
     if as_json:
         say_json({"top": found, "why": why}, indent=2)
         return
+    say_missing({str(each["shard"]): str(each["reason"]) for each in found.get("penstock.missing", ())})
     everywhere = fields.get("everywhere") is True
     say(top_view.headline(found, everywhere))
     for line in top_view.blocked_lines(why) or ["no producer is blocked"]:

@@ -16,7 +16,9 @@ Answers are held until they are joined, within the room of `NODE_ANSWERS`, of wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
@@ -24,7 +26,7 @@ from typing_extensions import override
 
 from penstock.access.permission import MONITORING
 from penstock.cluster.asking import Budget, Peer, TooLong, Unanswered
-from penstock.cluster.shard_watch import SERVING, STOPPED, ShardWatch
+from penstock.cluster.shard_watch import SERVING, STARTING, STOPPED, ShardWatch
 from penstock.connections.control_request import IMPORT, ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, BrokerError, NotFound, ResourceError, ResourceLocked
@@ -41,7 +43,8 @@ from penstock.management.operation import (
     name_of,
     who_answers,
 )
-from penstock.operations import alarms, definitions_export, jobs, parameters
+from penstock.operations import alarms, jobs, parameters
+from penstock.operations.definitions_export import EXPORT
 from penstock.operations.jobs import SHOW_JOB
 from penstock.operations.vhosts import DECLARE_VHOST, DELETE_VHOST
 from penstock.server.asker import Asker
@@ -51,9 +54,10 @@ from penstock.server.inside import MISSING, SILENCE_S, Ask
 from penstock.server.shard import Shard
 from penstock.settings.pools import NODE_ANSWERS
 
-OF_OFFICE: Final = tuple(name_of(row) for noun in (jobs, alarms, parameters, definitions_export)
-                         for row in noun.OPERATIONS)  # fmt: skip
-"""Operations of nouns that the office has objects of, beside those of the shards; it alone has global parameters."""
+OF_OFFICE: Final = tuple(name_of(row) for noun in (jobs, alarms, parameters) for row in noun.OPERATIONS)
+"""Operations of nouns that the office has objects of, beside those of the shards."""
+GLOBAL: Final = "global_parameters"
+"""Section of definitions that the office alone has."""
 START_S: Final = 5.0
 """Seconds for which a request waits for a shard that starts."""
 LOOK_S: Final = 0.5
@@ -124,6 +128,9 @@ class _Room(Budget):
 class NoAnswer(ResourceError):
     """Error for a request whose shard has not answered: nobody knows whether it has carried the request out."""
 
+    finer_status = 503
+    finer_word = "service_unavailable"
+
 
 class NodeAnswers:
     """Answers of one node."""
@@ -183,6 +190,8 @@ class NodeAnswers:
             return await self._delete_vhost(row, ask, asker)
         if row.name == DECLARE_VHOST and fields.get("name") in self._deleting:
             raise ResourceLocked(f"vhost '{fields.get('name')}' is being deleted")
+        if where == ALL and row.name == EXPORT and fields.get("section") == GLOBAL:
+            return await self._of_office(row, ask, asker, False)
         if where == ALL and row.name != IMPORT:
             return await self._of_all(row, ask, asker)
         if where == VHOST and row.name != IMPORT:
@@ -294,8 +303,10 @@ class NodeAnswers:
                 raise too_long  # A join would pass over it, as over a shard that has no such object.
             if len(missing) == len(names):
                 named = "; ".join(f"'{each.shard}': {each.reason}" for each in missing)
-                raise ResourceError(f"no shard has answered: {named}")
+                raise NoAnswer(f"no shard has answered: {named}")
             found = row.join.join(asked, [*answers])
+            if ask.operation == EXPORT and isinstance(found, dict) and GLOBAL in found:
+                found = {**found, GLOBAL: await self._global_parameters(ask, asker, room)}
         except AccessRefused as error:
             self._office.driver.audit.refused(asker.actor(), ask.operation, str(error))
             raise
@@ -305,12 +316,23 @@ class NodeAnswers:
             self._audit(ask, asker)
         return Joined(found, sorted(missing))
 
+    async def _global_parameters(self, ask: Ask, asker: Asker, room: Budget) -> object:
+        """Return the global parameters of an export of all definitions. Raises ResourceError (506)."""
+        try:
+            own = await self._peer("").ask(replace(ask, audited=False), asker, room)
+        except Unanswered as error:
+            raise NoAnswer(f"the node has not answered: {error}") from None
+        assert isinstance(own, dict)
+        return own[GLOBAL]
+
     async def _part(
         self, name: str, fields: Row | None, ask: Ask, asker: Asker, room: Budget, missing: list[Missing]
     ) -> Answered:
         """Return the answer of one shard, or of the office; None for one that is not asked, or is missing."""
         if fields is None:
             return None
+        if name:
+            await self._first_start(name)
         if name and (reason := self._absence(name)):
             missing.append(Missing(name, reason))
             return None
@@ -322,6 +344,14 @@ class NodeAnswers:
             return None
         except BrokerError as error:
             return error
+
+    async def _first_start(self, shard: str) -> None:
+        """Wait for a shard whose first process starts, for `SILENCE_S` at most: a node that starts lacks nothing."""
+        door = self._doors[shard]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SILENCE_S):
+                while door.watch is None or (door.watch.state == STARTING and door.watch.starts <= 1):
+                    await door.changed.wait()
 
     def _absence(self, shard: str) -> str:
         """Return why a shard is not asked; empty if it serves."""

@@ -19,7 +19,7 @@ import h11
 
 from penstock import errors
 from penstock.describe.table import Row
-from penstock.errors import BrokerError, InternalError, PenstockError, ResourceError
+from penstock.errors import AccessRefused, BrokerError, InternalError, PenstockError, PreconditionFailed, ResourceError
 from penstock.management.operation import Answer
 from penstock.server.asker import Asker
 from penstock.server.inside import ASKER_HEADER, KEY_HEADER, SILENCE_S, Ask, address_of, is_of_this_user
@@ -40,6 +40,10 @@ LINE_MOST: Final = 16 * 1024 * 1024
 """Longest line of an answer: 50 rows."""
 ANSWER_MOST: Final = 32 * 1024 * 1024
 """Most bytes of one answer."""
+
+
+REFUSALS: Final[dict[int, type[BrokerError]]] = {400: PreconditionFailed, 401: AccessRefused}
+"""Errors for statuses; other ones are of bounds, and may be over soon."""
 
 
 class TooLong(ResourceError):
@@ -226,7 +230,8 @@ async def _read(link: _Link, budget: Budget, silence_s: float) -> Answer:
         elif isinstance(event, h11.ConnectionClosed):
             raise EOFError
     if status != 200:
-        raise ResourceError(f"another process of the node has refused the request: {lines.text()}")
+        refusal = REFUSALS.get(status, ResourceError)
+        raise refusal(f"another process of the node has refused the request: {lines.text()}")
     return lines.answer()
 
 

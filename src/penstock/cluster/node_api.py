@@ -36,8 +36,7 @@ from penstock.operations.vhosts import DECLARE_VHOST, DELETE_VHOST
 from penstock.server.asker import Asker
 from penstock.server.http.app import carried_out
 from penstock.server.http.console.hub import Maps
-from penstock.server.http.elsewhere import HttpElsewhere, Joined
-from penstock.server.http.request import ApiRequest, HttpError, decoded, http_actor, not_found
+from penstock.server.http.request import ApiRequest, HttpElsewhere, HttpError, Joined, decoded, http_actor, not_found
 
 BY_ANSWERS: Final = (DECLARE_VHOST, DELETE_VHOST)
 """Changes of the catalogue that shards take part in."""

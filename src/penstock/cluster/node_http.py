@@ -41,11 +41,19 @@ METRICS: Final = "http/prometheus"
 
 
 class NodeFacts(ServerFacts):
-    """Facts about the process of a node: clients are served if all shards serve."""
+    """Facts about the process of a node: clients are served if all shards serve, and log in at the desk."""
 
-    def __init__(self, event_loop: EventLoop, listeners: list[tuple[str, str, int]], ways: Ways) -> None:
+    def __init__(
+        self, event_loop: EventLoop, listeners: list[tuple[str, str, int]], ways: Ways, desk: BrokerDriver
+    ) -> None:
         super().__init__(event_loop, listeners)
         self._ways = ways
+        self._desk = desk
+
+    @override
+    def logins_elsewhere(self) -> tuple[int, int]:
+        audit = self._desk.audit
+        return int(audit.logins_accepted), int(audit.logins_refused)
 
     @override
     def obstacle(self) -> str:
@@ -90,7 +98,7 @@ class NodeHttp:
     async def open_metrics(self) -> None:
         """Open the port for metrics and probes, which also answers while shards start. Raises StartError."""
         office = self._office
-        office.driver.process = NodeFacts(office.event_loop, self._listeners, self._ways)
+        office.driver.process = NodeFacts(office.event_loop, self._listeners, self._ways, self._desk.driver)
         if self._settings.metrics_listen is not None:
             at = parse_address(self._settings.metrics_listen, "--metrics-listen")
             self._metrics = HttpListener(office.event_loop, self._settings, False, load=self._load_metrics)

@@ -22,7 +22,7 @@ WAIT_S: Final = 5.0
 
 
 class Place(NamedTuple):
-    """Where a shard serves its node."""
+    """Address and key of the socket at which a shard serves its node."""
 
     address: str
     """Name of its socket (server/inside.py)."""

@@ -51,6 +51,10 @@ class ProcessFacts:
         """Return the reason why no clients are served; empty while clients are served."""
         return ""
 
+    def logins_elsewhere(self) -> tuple[int, int]:
+        """Return the numbers of accepted and refused logins at other brokers of the process."""
+        return 0, 0
+
     def sample(self) -> Wait:
         """Read a new sample; at the end of the wait, `last` is the new sample."""
         wait = Wait()

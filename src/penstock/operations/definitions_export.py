@@ -268,9 +268,10 @@ def _of_path(fields: Row) -> Row:
     return {"whole": fields["whole"], "everywhere": "vhost" not in fields, "for_rabbitmq": reader == RABBITMQ}
 
 
+EXPORT: Final = "definitions.export"
 PAGE_FIELDS: Final[tuple[str, ...]] = ("section", "after", "count", "everywhere", "for_rabbitmq")
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("definitions.export", export, PAGE_FIELDS, how=LOOKS, asks=BY_EVERYWHERE,
+    Operation(EXPORT, export, PAGE_FIELDS, how=LOOKS, asks=BY_EVERYWHERE,
               join=joins.export_join(OF_HOSTS), routes=(
         Route("GET /definitions /definitions/{vhost} /all-configuration", "Export the definitions of all virtual hosts "
               "or of one; `for=rabbitmq` leaves out entries that RabbitMQ refuses.", query=("for",), read=_of_path,

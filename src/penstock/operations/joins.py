@@ -387,7 +387,7 @@ def _join_list(asked: Asked, answers: list[Answered], kind: ListKind | None, cop
     if kind is None:
         return None
     wanted = _Wanted(asked.fields, kind)
-    if wanted.is_plain and not copied:
+    if wanted.is_plain and not copied and not plain:
         return _page_of_brokers(asked, answers, wanted.count)
     if not heads and not plain:
         return None

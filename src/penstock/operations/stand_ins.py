@@ -197,7 +197,8 @@ def _ets_memory(node: Node, request: ControlRequest) -> Row | None:
 def _attempts(node: Node, request: ControlRequest) -> list[Row] | None:
     if not _is_here(node, request):
         return None
-    accepted, refused = int(node.audit.logins_accepted), int(node.audit.logins_refused)
+    more_accepted, more_refused = node.process.logins_elsewhere()
+    accepted, refused = int(node.audit.logins_accepted) + more_accepted, int(node.audit.logins_refused) + more_refused
     return [
         {
             "protocol": "amqp",

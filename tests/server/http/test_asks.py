@@ -70,17 +70,19 @@ async def test_change_is_made_with_the_rights_of_the_asker() -> None:
             await asked(peer, "user.delete", name="nobody")
         with pytest.raises(PreconditionFailed, match="'name' must be a string"):
             await asked(peer, "user.declare", nam="x")
-        with pytest.raises(ResourceError, match=r"no operation 'user\.make'"):
+        with pytest.raises(PreconditionFailed, match=r"no operation 'user\.make'"):
             await asked(peer, "user.make")
+        with pytest.raises(PreconditionFailed, match="a string contains a lone surrogate"):
+            await asked(peer, "user.delete", name="\ud800")
 
 
 async def test_expired_login_and_a_wrong_key_are_refused() -> None:
     async with serving() as (_, name):
         async with peer_at(name) as peer:
-            with pytest.raises(ResourceError, match="the login of user 'guest' has expired"):
+            with pytest.raises(AccessRefused, match="the login of user 'guest' has expired"):
                 await asked(peer, "user.list", asker=Asker(user="guest", expires_at=1.0))
         async with peer_at(name, "other") as stranger:
-            with pytest.raises(ResourceError, match="a request inside a node needs the key of the node"):
+            with pytest.raises(AccessRefused, match="a request inside a node needs the key of the node"):
                 await asked(stranger, "user.list")
 
 
@@ -141,7 +143,7 @@ def test_long_lists_of_an_answer_leave_in_parts() -> None:
     assert [*answer_lines([{"text": b"a\xc3\xa4"}])] == [b'{"answer":[{"text":"a\\u00e4"}]}\n']
 
 
-def test_all_operations_have_names_of_their_own() -> None:
+def test_operation_has_a_name_of_its_own() -> None:
     assert len({name_of(row) for row in OPERATIONS}) == len(OPERATIONS)
 
 

@@ -76,7 +76,7 @@ async def test_open_files_are_counted_beside_the_event_loop() -> None:
     threads: list[threading.Thread] = []
     async with in_process() as broker:
         service = metrics.MetricsService(broker.shard.event_loop, 10, Pools())
-        service._source._collectors.append(Noting())
+        service.source._collectors.append(Noting())
         await service.answer(
             Request({"type": "http", "path": "/metrics", "headers": [], "query_string": b""}), pause, STRANGER
         )

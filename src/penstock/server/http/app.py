@@ -42,7 +42,6 @@ from penstock.operations.table import OPERATIONS
 from penstock.server.http import metrics, objects
 from penstock.server.http.answers import streamed_octets
 from penstock.server.http.console import pages, stream
-from penstock.server.http.elsewhere import Joined
 from penstock.server.http.lists import list_fields, listed, sample_fields
 from penstock.server.http.login import login, refusal_of
 from penstock.server.http.request import (
@@ -51,6 +50,7 @@ from penstock.server.http.request import (
     Handler,
     HttpError,
     Identity,
+    Joined,
     LongAnswer,
     Service,
     bad_request,

@@ -28,11 +28,10 @@ from penstock.flow.wait import Wait, Waits
 from penstock.flow.work import Steps
 from penstock.management.jobs import Job, Subject
 from penstock.management.json_reader import JsonError, JsonReader
-from penstock.management.operation import Route
+from penstock.management.operation import Answer, Operation, Route
 from penstock.server.event_loop import EventLoop
 from penstock.server.http.admission import HttpDebts, result_of
-from penstock.server.http.console.hub import Hub
-from penstock.server.http.elsewhere import HttpElsewhere
+from penstock.server.http.console.hub import Hub, Maps
 from penstock.settings.kind import FLAG, INVALID, Kind
 from penstock.settings.pools import HTTP_BODIES
 
@@ -435,3 +434,44 @@ def http_actor(http_request: Request, user: str) -> Actor:
     """Return the user of a request as actor."""
     client = http_request.client
     return Actor(user, "" if client is None else f"{client.host}:{client.port}", "http")
+
+
+# Answers from elsewhere: at the port of a node with shards, those that a request is about answer it.
+
+
+class Joined(NamedTuple):
+    """Answer made of those of several shards."""
+
+    answer: Answer
+    missing: list[tuple[str, str]]
+    """Shards that did not answer, each with the reason."""
+    is_job: bool = False
+    """True if the answer is the row of a job that continues."""
+
+
+class HttpElsewhere:
+    """Way to the shards of a node."""
+
+    async def passed(self, request: ApiRequest, operation: Operation, route: Route) -> Response | None:
+        """Return the answer of the one shard that the path tells; None if the path does not.
+
+        Raises HttpError.
+        """
+        raise NotImplementedError
+
+    async def answer(
+        self, request: ApiRequest, operation: Operation, route: Route, asked: Control
+    ) -> Response | Joined | None:
+        """Return the answer to a request whose fields are known; None if this process answers it.
+
+        Raises HttpError, BrokerError.
+        """
+        raise NotImplementedError
+
+    async def settled(self) -> None:
+        """Wait until the shards have the changes of users, permissions and virtual hosts, for some time at most."""
+        raise NotImplementedError
+
+    def maps(self, request: ApiRequest) -> Maps:
+        """Return the flow maps of all shards, for the user of a request."""
+        raise NotImplementedError

@@ -10,10 +10,10 @@ from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.management.operation import FAILED, PAGES, Answer, Operation, Route, verdict
 from penstock.server.http.answers import rows_octets, rows_parts
-from penstock.server.http.elsewhere import Joined
 from penstock.server.http.lists import chosen, columns_of, one, page_out_of_range
 from penstock.server.http.request import (
     ApiRequest,
+    Joined,
     LongAnswer,
     accepted,
     json_octets,
