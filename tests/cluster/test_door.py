@@ -91,3 +91,21 @@ async def test_client_of_a_shard_that_is_given_up_gets_the_reason(shard: Shard) 
         watch.end(1.0, "was killed by signal 9")
         shard.door.change()
         assert (await giving).startswith("shard 'west' is stopped: it died once in 60 s")
+
+
+async def test_client_beyond_the_bound_is_refused_until_another_has_left() -> None:
+    door = Door(2)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        waiting = [asyncio.ensure_future(door.give(1, guest_record(number=number), ours)) for number in (1, 2)]
+        await settle(door)
+        refusal = await door.give(1, guest_record(number=3), ours)
+        assert refusal == "2 clients wait for the shard of the virtual host already, the most that may"
+        waiting[0].cancel()
+        await settle(door)
+        third = asyncio.ensure_future(door.give(1, guest_record(number=4), ours))
+        await settle(door)
+        assert not third.done()
+        for each in (waiting[1], third):
+            each.cancel()
+        await asyncio.gather(*waiting, third, return_exceptions=True)

@@ -46,7 +46,8 @@ OPTIONS: Final = {
                          "`off`: none."),
     "definitions": ("PATH", "Import the definitions of this file, or of the files *.json of this folder, at the start "
                             "if they differ from what is there (docs/definitions.md)."),
-    "shards": ("N", "Share the virtual hosts among so many processes, or `auto`: one for each core."),
+    "shards": ("N", "Share the virtual hosts among so many processes, or `auto`: one for each core "
+                    "(docs/how-to/shards.md)."),
     "log-level": (None, "Log records from this level on to standard error (docs/logs.md); default: info."),
     "log-format": (None, "Write the log as text, as a JSON object a line, or in the Java broker's form; default: "
                            "text."),

@@ -1,6 +1,7 @@
 """Door: the way to one shard for clients, and for what the node tells the shard.
 
 A client waits here for a process that has the catalogue of the client's login, and for the next process if one ends.
+The number of clients that wait is bounded, so that those of one shard leave descriptors for others.
 """
 
 from __future__ import annotations
@@ -8,19 +9,24 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from penstock.cluster.passing import ClientRefused, Handed, NotTaken, Passer
+from penstock.cluster.passing import WAITING_MOST, ClientRefused, Handed, NotTaken, Passer
 from penstock.cluster.shard_watch import STOPPED, ShardWatch
 
 
 class Door:
     """Way to one shard: the channel to its present process, if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = WAITING_MOST) -> None:
+        """`most` is the largest number of clients that wait: each has a descriptor of the process that listens."""
+        self._most = most
+        self._waiting = 0
         self.passer: Passer | None = None
         self.key = b""
         self.watch: ShardWatch | None = None
         self.version = -1
         """Version of the catalogue that the process has."""
+        self.heard = 0
+        """Number of the last question for ends that a process has answered."""
         self.awaited_reload = 0
         """Number of the reload that the process is to answer; 0 for none."""
         self.changed = asyncio.Event()
@@ -45,6 +51,15 @@ class Door:
 
         A shard with an older catalogue might not know the user yet, or the virtual host.
         """
+        if self._waiting >= self._most:
+            return f"{self._waiting:,} clients wait for the shard of the virtual host already, the most that may"
+        self._waiting += 1
+        try:
+            return await self._give(version, record, sock)
+        finally:
+            self._waiting -= 1
+
+    async def _give(self, version: int, record: Handed, sock: socket.socket) -> str:
         while True:
             if self.passer is not None and self.passer.is_open() and self.version >= version:
                 try:

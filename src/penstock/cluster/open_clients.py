@@ -1,8 +1,8 @@
 """Clients of a node that are in its shards: counts by user, network and virtual host, and the limits of the node.
 
-A client counts from the moment at which the node gives it away, until its shard reports the end. An end is reported
-within a pass of the shard's loop, so a client that connects again is not refused for its former connection. The clients
-of a shard whose process has ended are gone with the process.
+A client counts from the moment at which the node gives it away, until its shard reports the end. At a limit the node
+asks its shards for ends first, so a client that connects again is not refused for its former connection. The clients of
+a shard whose process has ended are gone with the process.
 
 A client with TLS that goes to a shard before its login is counted by the shard alone.
 """

@@ -11,8 +11,9 @@ at once, with the reason.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,9 +32,10 @@ from penstock.cluster.node_inside import NodeInside
 from penstock.cluster.node_view import NodeView
 from penstock.cluster.open_clients import OpenClients
 from penstock.cluster.packet_channel import Packet, Row
-from penstock.cluster.passing import Handed, Passer, StillPassing, new_channel, new_key
+from penstock.cluster.passing import WAITING_MOST, Handed, Passer, StillPassing, new_channel, new_key
 from penstock.cluster.settings_feed import SettingsFeed
 from penstock.cluster.shard_orders import (
+    ASK_ENDS,
     CERTIFICATES,
     ENDED,
     HAS,
@@ -71,6 +73,10 @@ from penstock.store.node_folder import folder_of
 
 NODE_LOG: Final = "node"
 """Folder of the node's own log in a folder that settings name, beside those of its shards."""
+HEAR_S: Final = 0.5
+"""Longest wait of a client at a limit for reports of ends."""
+LEAST_WAITING: Final = 16
+"""Clients of one shard that may wait for it, however few files the node may open."""
 NUMBERS: Final = 10**12
 """Numbers of connections that the node gives; those of connections that begin in a shard are above."""
 RETRY_S: Final = 0.5
@@ -113,6 +119,8 @@ class Parent(ShardListener):
         """True from the end of the start until the stop."""
         self._began = self._loop.time()
         self._feed = SettingsFeed(self._loop)
+        self._asked = 0
+        """Number of times that the shards were asked for ends."""
         self._reloads = 0
         """Number of reloads of the settings file that the shards were asked for."""
         own = replace(
@@ -182,8 +190,9 @@ class Parent(ShardListener):
 
     def _start_shards(self, names: list[str]) -> None:
         self.supervision.begin()
+        most = max(LEAST_WAITING, min(WAITING_MOST, self._machine.open_files // 2 // len(names)))
         for name in names:
-            self._doors[name] = Door()
+            self._doors[name] = Door(most)
             self._shares.add(name)
         for name in names:
             self._doors[name].watch = self.supervision.add(name)
@@ -240,19 +249,13 @@ class Parent(ShardListener):
         shard = self.vhosts.get(vhost)
         if shard is None or self._pull is None:
             return f"vhost '{vhost}' was deleted"
-        giving = self._doors[shard].give(self._pull.version, record, sock)
-        return await (giving if isinstance(record, int) else self._count(giving, shard, vhost, record))
-
-    async def _count(self, giving: Coroutine[Any, Any, str], shard: str, vhost: str, record: LoginRecord) -> str:
-        """Give a client away within the limits of the node. Raises NotAllowed at a limit."""
+        door = self._doors[shard]
+        if isinstance(record, int):
+            return await door.give(self._pull.version, record, sock)
+        await self._count(record, vhost)
         clients, number = self.clients, record.number
         try:
-            clients.enter(record, vhost)
-        except NotAllowed:
-            giving.close()
-            raise
-        try:
-            reason = await giving
+            reason = await door.give(self._pull.version, record, sock)
         except StillPassing:
             clients.taken(number, shard)
             raise
@@ -264,6 +267,28 @@ class Parent(ShardListener):
         else:
             clients.taken(number, shard)
         return reason
+
+    async def _count(self, record: LoginRecord, vhost: str) -> None:
+        """Count a client that is to be given away. Raises NotAllowed at a limit of the node.
+
+        At a limit the shards are asked for ends first: a client that connects again may be faster than their report.
+        """
+        try:
+            self.clients.enter(record, vhost)
+        except NotAllowed:
+            await self._hear_ends()
+            self.clients.enter(record, vhost)
+
+    async def _hear_ends(self) -> None:
+        """Wait until all shards have reported the ends of before, for a moment at most."""
+        self._asked += 1
+        number = self._asked
+        asked = [door for name, door in self._doors.items() if self.supervision.send(name, {ASK_ENDS: number})]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HEAR_S):
+                for door in asked:
+                    while door.heard < number:
+                        await door.changed.wait()
 
     # Settings
 
@@ -356,6 +381,9 @@ class Parent(ShardListener):
             self.inside.answers.met()
         if ENDED in message:
             self.clients.ended(name, message[ENDED])
+        if ASK_ENDS in message:
+            door.heard = int(message[ASK_ENDS])
+            door.change()
         if RELOADED in message and message[RELOADED] == door.awaited_reload:
             door.awaited_reload = 0
             door.change()

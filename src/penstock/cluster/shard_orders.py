@@ -26,6 +26,8 @@ RELOADED: Final = "reloaded"
 """Request to apply a settings file whose text comes by a socket (settings_feed.py), and the answer: its number."""
 ENDED: Final = "ended"
 """Report of a shard: numbers of connections that the node has given to it and that have ended."""
+ASK_ENDS: Final = "ask-ends"
+"""Question for all ends up to now, with its number, and the answer behind their reports."""
 CERTIFICATES: Final = "certificates"
 """Request to read the certificates again."""
 

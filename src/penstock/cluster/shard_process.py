@@ -24,6 +24,7 @@ from penstock.cluster.passing import Taker, TakeStranger
 from penstock.cluster.passing_up import PassingUp
 from penstock.cluster.settings_feed import read_settings
 from penstock.cluster.shard_orders import (
+    ASK_ENDS,
     CERTIFICATES,
     ENDED,
     FAILS,
@@ -68,6 +69,8 @@ LATE_MODULES: Final = ("concurrent.futures.thread", "penstock.server.http.connec
 """Modules that a broker imports with the first request that needs them."""
 LOGIN_THREADS: Final = 1
 """Threads for passwords: the node logs clients in, and shards renew secrets of those who are in."""
+PASSES: Final = 4
+"""Passes of the loop from the event of a socket's end to the end of its connection, at most."""
 ENDS_AT_ONCE: Final = 1_000
 """Numbers of connections per report."""
 SWITCH_S: Final = 0.0005
@@ -235,6 +238,14 @@ class ShardProcess:
             asyncio.get_running_loop().call_soon(self._report_ends)
         self._ended.append(number)
 
+    def _answer_ends(self, number: int, passes: int) -> None:
+        """Answer after so many passes of the loop, in which ends of sockets are read and handled."""
+        if passes:
+            asyncio.get_running_loop().call_soon(self._answer_ends, number, passes - 1)
+            return
+        self._report_ends()
+        self._send({ASK_ENDS: number})
+
     def _report_ends(self) -> None:
         """Report ends; those that the node does not read now are reported with the next answer."""
         try:
@@ -278,6 +289,8 @@ class ShardProcess:
         if PING in message:
             self._report_ends()
             self._send({PONG: self._served.is_set(), HAS: -1 if self._pull is None else self._pull.version})
+        if ASK_ENDS in message:
+            self._answer_ends(message[ASK_ENDS], PASSES)
         if STOP in message:
             self._farewell = str(message[STOP])
             self._stopping.set()

@@ -225,7 +225,7 @@ BOUNDS: Final = (
     ),
     bound(
         "shards: clients that are logged in and that no process of their shard has taken",
-        "10,000 of a shard, 64 of them on their way; 3 KiB each, until most of `handshake-s` is over",
+        "10,000 of a shard, and half of the open files of all; 64 on their way; 3 KiB each; most of `handshake-s`",
         "closed (320) with the reason",
         "of one shard, in order",
         "cluster.passing.WAITING_MOST",
