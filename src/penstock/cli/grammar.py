@@ -198,7 +198,7 @@ def places() -> dict[str, str]:
         "why": f"{VHOST} for a queue, the whole broker for the rest",
         "top": EITHER,
         **dict.fromkeys(("config", "report", "users add", "users passwd", "alarms list"), BROKER),
-        **dict.fromkeys(("health", "ping", "logs where"), BROKER),
+        **dict.fromkeys(("health", "ping", "logs where", "cluster status", "cluster restart"), BROKER),
         "definitions export": f"{BROKER}, or {VHOST} with --here",
         "definitions import": f"{BROKER}, or {VHOST} with --here, or the one of --into",
     }
