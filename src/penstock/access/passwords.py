@@ -210,6 +210,10 @@ class ScramKeyCache:
             account.scram = self._without_password(user) if derived is None else derived
         return account.scram
 
+    def make_secret(self) -> None:
+        """Create the secret of the table if there is none: other processes copy the table, and need the same one."""
+        self._stored_secret()
+
     def _without_password(self, user: str) -> ScramKeys:
         return self._octets("salt", user)[:SALT], self._octets("stored", user), self._octets("server", user), ITERATIONS
 

@@ -21,7 +21,7 @@ from penstock.flow.progress import WorkProgress
 from penstock.flow.work import Steps
 from penstock.logs.ids import CHANGED, STORE_ODD
 from penstock.logs.logger import log
-from penstock.operations.users import close_barred
+from penstock.operations.users import barred, close_barred
 from penstock.operations.vhosts import declare_vhost, delete_vhost_steps, set_attributes
 from penstock.persistence.metadata_records import PARAMETER, VHOST, unpack
 from penstock.server.shard import Shard
@@ -39,6 +39,8 @@ class AccessPull:
         """Version of the catalogue that the table has."""
         self._changed = False
         """True if this pull has changed the table."""
+        self._spared = False
+        """True if connections that wait for an answer are closed after it."""
         self.whole = asyncio.Event()
         """Set once the table has all that the catalogue had."""
 
@@ -48,6 +50,8 @@ class AccessPull:
 
     def meet(self, version: int) -> None:
         """Ask for a page if the catalogue has another version than the table."""
+        if self._spared:
+            self._close_barred()
         if version != self.version:
             self.ask()
 
@@ -102,13 +106,21 @@ class AccessPull:
 
     def _end(self, version: int) -> None:
         """End a pull: the table has this version, and who may not be there any more is cut off."""
-        closed = close_barred(self._shard.driver, "permissions have changed") if self._changed else 0
-        if closed:
-            log(CHANGED, "connections are closed, whose users may not use their vhosts any more: %d", closed)
+        if self._changed:
+            self._close_barred()
         self._changed = False
         self.version = version
         self.whole.set()
         self._send({HAS: version})
+
+    def _close_barred(self) -> None:
+        event_loop, driver = self._shard.event_loop, self._shard.driver
+        driver.begin(event_loop.loop.time())
+        closed = close_barred(driver, "permissions have changed")
+        self._spared = bool(barred(driver))
+        if closed:
+            log(CHANGED, "connections are closed, whose users may not use their vhosts any more: %d", closed)
+            event_loop.schedule()
 
 
 def _declare(driver: BrokerDriver, name: str, record: bytes) -> None:

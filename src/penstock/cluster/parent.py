@@ -168,6 +168,7 @@ class Parent(ShardListener):
                 await shard.hold_store()
                 await shard.restore()
                 shard.admit()
+            await self._make_scram_secret()
             self._reader = CatalogueReader(self.data / FOLDER)
             self.vhosts.update(self._reader.vhosts())
             self.applied.begin()
@@ -187,6 +188,16 @@ class Parent(ShardListener):
         except BaseException:
             await self.stop()
             raise
+
+    async def _make_scram_secret(self) -> None:
+        """Have the catalogue store the secret of salts for SCRAM, by which the desk tells no unknown user apart."""
+        driver, event_loop = self.office.driver, self.office.event_loop
+        driver.begin(event_loop.loop.time())
+        before = driver.broker.durable_changes.durable_declarations
+        driver.services.make_scram_secret()
+        event_loop.schedule()
+        if driver.broker.durable_changes.durable_declarations != before:
+            await event_loop.on_disk(before)
 
     def _start_shards(self, names: list[str]) -> None:
         self.supervision.begin()

@@ -15,6 +15,7 @@ from typing import Final
 from typing_extensions import override
 
 from penstock.cluster.asking import Peer, Unanswered
+from penstock.connections.connection import Connection
 from penstock.connections.control_request import IMPORT, ControlRequest
 from penstock.errors import BrokerError, InternalError, ResourceError
 from penstock.flow.wait import Wait, Waits
@@ -37,6 +38,12 @@ class PassingUp(Elsewhere):
         self._name = name
         self._node = node
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asking: set[Connection] = set()
+        """Connections that wait for an answer."""
+
+    @override
+    def is_asking(self, connection: Connection) -> bool:
+        return connection in self._asking
 
     @override
     def asks(self, row: Operation, request: ControlRequest) -> Waits[Answer] | None:
@@ -56,12 +63,14 @@ class PassingUp(Elsewhere):
         if size:
             pool.require(holder, size)
         asking = _Asking(self._shard)
+        self._asking.add(connection)
         try:
             task = asyncio.get_running_loop().create_task(asking.run(self._node, ask, asker))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             yield asking.wait
         finally:
+            self._asking.discard(connection)
             pool.give(holder, size)
         if asking.error is not None:
             raise asking.error

@@ -69,6 +69,10 @@ class Services:
         """Return the keys of a user for SCRAM-SHA-256; an unknown user has fixed keys that no password matches."""
         raise NotImplementedError
 
+    def make_scram_secret(self) -> None:
+        """Create the secret of salts for SCRAM if there is none, before its first use."""
+        raise NotImplementedError
+
     def make_nonce(self) -> str:
         """Return printable characters without a comma, unguessable and different each time (RFC 5802)."""
         raise NotImplementedError

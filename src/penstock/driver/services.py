@@ -120,6 +120,10 @@ class DriverServices(Services):
         return self._scram_keys.of(user)
 
     @override
+    def make_scram_secret(self) -> None:
+        self._scram_keys.make_secret()
+
+    @override
     def make_nonce(self) -> str:
         return self.make_name("nonce")
 

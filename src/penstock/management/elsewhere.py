@@ -10,6 +10,7 @@ from collections.abc import Callable
 from mypy_extensions import mypyc_attr
 
 from penstock.access.rules import ConnectionAccess
+from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
 from penstock.describe.table import Row
 from penstock.flow.wait import Waits
@@ -22,6 +23,10 @@ class Elsewhere:
 
     def asks(self, row: Operation, request: ControlRequest) -> Waits[Answer] | None:
         """Return steps that wait for the answer of others; None if this broker answers. Raises BrokerError."""
+        raise NotImplementedError
+
+    def is_asking(self, connection: Connection) -> bool:
+        """Return whether a connection waits for an answer of others."""
         raise NotImplementedError
 
 

@@ -20,6 +20,7 @@ from penstock.access.password_hash import (
 )
 from penstock.access.permission import ADMINISTRATOR
 from penstock.access.user import FILE, USER_LIMITS, User
+from penstock.connections.connection import Connection
 from penstock.connections.control_request import ControlRequest
 from penstock.connections.log_line import LogLine
 from penstock.core.gates.operator import USER as OF_USER
@@ -112,12 +113,24 @@ def replace_file_users(node: Node, users: Iterable[User] | None) -> int:
     return close_barred(node, "the settings file has changed")
 
 
+def barred(node: Node) -> list[Connection]:
+    """Return the connections of users who may not use their virtual host any more."""
+    return [
+        each for each in node.connections.values()
+        if each.vhost is not None and not each.is_closing() and not each.access.rules.enters(each.vhost.name)
+    ]  # fmt: skip
+
+
 def close_barred(node: Node, why: str) -> int:
-    """Close the connections (320) of users who may not use their virtual host any more; return their number."""
-    closed = 0
-    for connection in list(node.connections.values()):
+    """Close the connections (320) of users who may not use their virtual host any more; return their number.
+
+    A connection that waits for an answer of another broker gets it first: call this again after a moment.
+    """
+    elsewhere, closed = node.control.elsewhere, 0
+    for connection in barred(node):
         vhost = connection.vhost
-        if vhost is None or connection.access.rules.enters(vhost.name):
+        assert vhost is not None
+        if elsewhere is not None and elsewhere.is_asking(connection):
             continue
         reason = f"user '{connection.user}' may not use vhost '{vhost.name}' any more: {why}"
         connection.close(ConnectionForced(reason))
