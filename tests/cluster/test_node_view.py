@@ -226,7 +226,7 @@ def test_shard_that_does_not_come_back_ends_the_restart(node: Node) -> None:
         lambda: found if (found := node.ask("GET", f"/penstock/jobs/{job['id']}"))["ended_at"] else None, "an end"
     )
     assert ended["state"] == "failed"
-    assert ended["error"].startswith("shard '2' has not come back: shard '2' is away for ")
+    assert ended["error"].startswith("shard '2' has not come back: shard '2' has been away for ")
     assert "ended with status 1: " in ended["error"]
     assert ended["error"].endswith("; shard '3' was not restarted")
     assert node.shard("3")["pid"] == before[2]

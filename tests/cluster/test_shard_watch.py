@@ -80,7 +80,7 @@ def test_silent_shard_is_killed_after_ten_seconds_with_the_reason() -> None:
     died(watch, 10.0)
     assert watch.cause == "was killed by signal 9: it had not answered for 10 s"
     assert watch.sentence(12.0) == (
-        "shard 'north' is away for 2 s, and is started again: it was killed by signal 9: it had not answered for 10 s"
+        "shard 'north' has been away for 2 s, and is started again: it was killed by signal 9: it had not answered for 10 s"
     )
 
 
@@ -122,7 +122,7 @@ def test_shard_that_stops_is_not_started_again() -> None:
     assert watch.state == STOPPING
     watch.end(2.0, "ended with status 0")
     assert (watch.state, watch.is_due(1_000.0)) == (STOPPED, False)
-    assert watch.sentence(5.0) == "shard 'north' is stopped for 3 s"
+    assert watch.sentence(5.0) == "shard 'north' has been stopped for 3 s"
 
 
 def test_shard_that_does_not_stop_is_killed_with_the_reason() -> None:

@@ -107,7 +107,7 @@ def test_stop_ends_shards_in_order_and_leaves_no_process(begin: Begin) -> None:
     filled(node, "west", 1)
     node.end_input()
     assert node.await_row(stopped=True)
-    assert node.await_row(name="west", state="stopped")["sentence"].startswith("shard 'west' is stopped for")
+    assert node.await_row(name="west", state="stopped")["sentence"].startswith("shard 'west' has been stopped for")
     node.await_end_of_all()
     again = Node(node.folder)
     with again:

@@ -67,7 +67,7 @@ async def test_request_for_a_shard_that_is_stopped_is_refused_at_once() -> None:
     door = Door()
     assert door.watch is not None
     door.watch.stop(0.0)
-    with pytest.raises(HttpError, match=r"shard '1' is stopped for \d+ s") as refused:
+    with pytest.raises(HttpError, match=r"shard '1' has been stopped for \d+ s") as refused:
         await status_of(ways(door, new_name()))
     assert refused.value.status == 503
 

@@ -190,8 +190,8 @@ class ShardWatch:
                 f"the last time it {self.cause}"
             )
         if self.state == AWAY and self.cause:
-            return f"shard '{self.name}' is away {since}, and is started again: it {self.cause}"
-        return f"shard '{self.name}' is {self.state} {since}"
+            return f"shard '{self.name}' has been away {since}, and is started again: it {self.cause}"
+        return f"shard '{self.name}' has been {self.state} {since}"
 
     def _enter(self, state: str, now: float) -> None:
         self.state = state
