@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -117,10 +118,15 @@ class BridgeWorker:
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{given}" if given else folder}
         descriptor = theirs.fileno()
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, str(descriptor)],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(descriptor,), env=environment,
-            )  # fmt: skip
+            # Ctrl-C is for the broker. A worker that imports its modules would tell of it.
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", MODULE, str(descriptor)],
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(descriptor,), env=environment,
+                )  # fmt: skip
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
         except OSError as error:
             ours.close()
             self._fail(f"cannot be started: {error.strerror or error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -74,7 +75,12 @@ def _process(role: str, plan: Plan) -> Iterator[Pipe]:
     context = multiprocessing.get_context("spawn")  # A fork would copy the state of this process.
     ours, theirs = context.Pipe()
     process = context.Process(target=run_party, args=(role, plan, theirs), daemon=True)
-    process.start()
+    # Ctrl-C goes to all processes of a terminal, and a process that imports its modules would tell of it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
     theirs.close()
     try:
         yield ours
