@@ -54,7 +54,7 @@ NEEDED: dict[str, set[str]] = {"amqp091": {"json", "decimal"}, "amqp10": set()}
 have decimals."""
 UNUSED = {"control", "connection", "channel", "publisher", "stream"}
 """Modules of `penstock.client` that it does not need."""
-MOST = {"amqp091": 62, "amqp10": 83}
+MOST = {"amqp091": 63, "amqp10": 83}
 """Most modules of the package that a protocol and a shell need."""
 
 

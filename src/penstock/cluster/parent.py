@@ -123,13 +123,7 @@ class Parent(ShardListener):
         """Number of times that the shards were asked for ends."""
         self._reloads = 0
         """Number of reloads of the settings file that the shards were asked for."""
-        own = replace(
-            settings,
-            vhosts=[],
-            traces_endpoint=None,
-            flow_log=NO_LOG,
-            audit_log=_audit_log(settings, data),
-        )
+        own = _own_settings(settings, data)
         catalogue = Catalogue(data / FOLDER, self._committed)
         self.office = Shard(self._name, own, None, machine, store=catalogue)
         self._desk = Shard(self._name, own, None, machine, audit_log=self.office.audit_log)
@@ -446,6 +440,12 @@ class Parent(ShardListener):
         self.vhosts.update(placed)
         self._pull.meet(version)
         self._tell_all({VERSION: version})
+
+
+def _own_settings(settings: Settings, data: Path) -> Settings:
+    """Return the settings of the brokers of the node itself, which have no queues."""
+    audit_log = _audit_log(settings, data)
+    return replace(settings, vhosts=[], traces_endpoint=None, flow_log=NO_LOG, audit_log=audit_log)
 
 
 def _audit_log(settings: Settings, data: Path) -> str:
