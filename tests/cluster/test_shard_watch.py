@@ -80,7 +80,8 @@ def test_silent_shard_is_killed_after_ten_seconds_with_the_reason() -> None:
     died(watch, 10.0)
     assert watch.cause == "was killed by signal 9: it had not answered for 10 s"
     assert watch.sentence(12.0) == (
-        "shard 'north' has been away for 2 s, and is started again: it was killed by signal 9: it had not answered for 10 s"
+        "shard 'north' has been away for 2 s, and is started again: it was killed by signal 9: "
+        "it had not answered for 10 s"
     )
 
 

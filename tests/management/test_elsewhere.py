@@ -10,6 +10,7 @@ from penstock.errors import NotFound
 from penstock.flow.wait import Wait, Waits
 from penstock.management.elsewhere import Elsewhere, ImportParts, PartsWork
 from penstock.management.operation import Answer, Operation
+from penstock.operations.table import CONTROL
 from tests.support.control_requests import answers, request
 from tests.support.driven_connection import Dialogue, make_driver
 
@@ -71,7 +72,7 @@ def test_request_that_is_refused_here_is_not_passed_on() -> None:
 
 def test_interfaces_answer_nothing_themselves() -> None:
     with pytest.raises(NotImplementedError):
-        Elsewhere().asks(None, None)  # type: ignore[arg-type]
+        Elsewhere().asks(CONTROL["health"], ControlRequest(None, None))
     with pytest.raises(NotImplementedError):
         ImportParts().begin({}, "", [], None, "", "", lambda: None)
     assert PartsWork().answers == []
