@@ -74,7 +74,7 @@ def restart(
     that does not come back ends the restart. Exit code 1: the restart has failed. For example: penstock cluster
     restart, or penstock cluster restart 2
     """
-    before = _began(asked(url, STATUS))
+    before = _began_before(url)
     fields: Row = {"detach": True, **({"shards": list(shards)} if shards else {})}
     job = _begun(url, fields)
     if detach:
@@ -99,9 +99,18 @@ def restart(
         sys.exit(1)
 
 
-def _began(status: Row) -> int | None:
-    """Return the time at which the last restart began; None without one."""
-    return None if status["restart"] is None else status["restart"]["began_at"]
+def _began_before(url: str) -> int | None:
+    """Return the time at which the last restart began; None without one, or if the broker does not say.
+
+    Then the request to restart tells why, beginning with the rights of the user.
+    """
+    from penstock.client.errors import ControlError
+
+    try:
+        last = asked(url, STATUS)["restart"]
+    except ControlError:
+        return None
+    return None if last is None else last["began_at"]
 
 
 def _begun(url: str, fields: Row) -> Row | None:
