@@ -148,8 +148,8 @@ async def test_worker_behind_a_slow_target_keeps_its_memory(here: BridgeHouse) -
         await connection.declare_queue("b", capacity_messages=2)
         here.define("shovel", "orders", {"src-uri": "amqp://", "src-queue": "a", "dest-uri": here.url,
                                          "dest-queue": "b"})  # fmt: skip
-        await seen(lambda: here.broker.node._bridges is not None and here.row("orders")["state"] == "idle")
-        worker = here.broker.node._bridges
+        await seen(lambda: here.broker.node.bridges.worker is not None and here.row("orders")["state"] == "idle")
+        worker = here.broker.node.bridges.worker
         assert worker is not None
         before = resident(worker.pid)
         await connection.publisher("a").send_many(bytes(64 * 1024) for _ in range(1_000))

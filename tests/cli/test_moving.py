@@ -13,6 +13,7 @@ import pika
 import pytest
 
 from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.commands import hear_interrupts
 from tests.support.pika_helpers import channel_of
 
 COUNT = 1_200
@@ -162,8 +163,9 @@ def test_interrupted_move_prints_its_counts(brokers: tuple[BrokerProcess, Broker
     declared(new.url, "held", capacity_messages=2, hold_deadline=0)
     words = ["messages", "move", "--from", "held", "--to", "held", "--from-url", old.url, "--to-url", new.url, "--json"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=hear_interrupts,
+    )  # fmt: skip
     assert process.stderr is not None
     assert process.stderr.readline().startswith("penstock: waiting: queue held")
     process.send_signal(signal.SIGINT)
