@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import Final
 
+from penstock.interrupts import end_silently, interrupts_blocked
 from penstock_simulation.candidate import Candidate
 from penstock_simulation.grid import Trial
 from penstock_simulation.simulation import simulate
@@ -16,7 +15,6 @@ from penstock_simulation.workload import Workload
 
 Report = Callable[[int, int], None]
 """Callback with the number of finished simulations, and of all."""
-ENDING: Final = frozenset((signal.SIGINT,))
 
 
 def run_trials(workload: Workload, candidates: Sequence[Candidate], report: Report, cores: int = 0) -> list[Trial]:
@@ -32,13 +30,9 @@ def run_trials(workload: Workload, candidates: Sequence[Candidate], report: Repo
             report(done, len(candidates))
         return trials
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(cores, mp_context=context, initializer=_end_silently) as pool:
-        # Processes begin with Ctrl-C blocked, because one that imports its modules would tell of it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-        try:
+    with ProcessPoolExecutor(cores, mp_context=context, initializer=end_silently) as pool:
+        with interrupts_blocked():
             futures = [pool.submit(simulate, workload, candidate) for candidate in candidates]
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         try:
             for done, _ in enumerate(as_completed(futures), 1):
                 report(done, len(candidates))
@@ -46,9 +40,3 @@ def run_trials(workload: Workload, candidates: Sequence[Candidate], report: Repo
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         return [Trial(each, future.result()) for each, future in zip(candidates, futures, strict=True)]
-
-
-def _end_silently() -> None:
-    """Let Ctrl-C, which goes to all processes of a terminal, end this process at once and without a word."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.interrupts import interrupts_blocked
 from penstock.logs.ids import BRIDGES_LOST
 from penstock.logs.logger import log
 from penstock.server.bridge_channel import BridgeChannel, ChannelEnded, Row
@@ -118,15 +118,11 @@ class BridgeWorker:
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{given}" if given else folder}
         descriptor = theirs.fileno()
         try:
-            # Ctrl-C is for the broker. A worker that imports its modules would tell of it.
-            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-            try:
+            with interrupts_blocked():  # Ctrl-C is for the broker.
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", MODULE, str(descriptor)],
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(descriptor,), env=environment,
                 )  # fmt: skip
-            finally:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
         except OSError as error:
             ours.close()
             self._fail(f"cannot be started: {error.strerror or error}")

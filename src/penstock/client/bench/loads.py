@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.client.bench.parties import GRACE_S, Histogram, Load, Plan, merged, run_party
 from penstock.client.bench.target import BenchError, Target
+from penstock.interrupts import interrupts_blocked
 
 START_S: Final = 30.0
 """Seconds in which all processes must have connected."""
@@ -75,12 +75,8 @@ def _process(role: str, plan: Plan) -> Iterator[Pipe]:
     context = multiprocessing.get_context("spawn")  # A fork would copy the state of this process.
     ours, theirs = context.Pipe()
     process = context.Process(target=run_party, args=(role, plan, theirs), daemon=True)
-    # Ctrl-C goes to all processes of a terminal, and a process that imports its modules would tell of it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-    try:
+    with interrupts_blocked():
         process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
     theirs.close()
     try:
         yield ours
