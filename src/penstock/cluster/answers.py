@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from penstock.access.permission import MONITORING
 from penstock.cluster.asking import Budget, Peer, TooLong, Unanswered
-from penstock.cluster.shard_watch import SERVING, STARTING, STOPPED, ShardWatch
+from penstock.cluster.shard_watch import SERVING, STARTING, STOPPED, ShardWatch, obstacle
 from penstock.connections.control_request import IMPORT, ControlRequest
 from penstock.describe.table import Row
 from penstock.errors import AccessRefused, BrokerError, NotFound, ResourceError, ResourceLocked
@@ -215,7 +215,7 @@ class NodeAnswers:
         """Return the client of a shard once it serves. Raises ResourceError (506) with its state."""
         loop, door = asyncio.get_running_loop(), self._doors[shard]
         ends = loop.time() + patience_s if patience_s < inf else None
-        while door.watch is None or door.watch.state != SERVING:
+        while reason := self._absence(shard):
             if door.watch is not None and door.watch.state == STOPPED:
                 break
             try:
@@ -225,13 +225,7 @@ class NodeAnswers:
                 break
         else:
             return self._peer(shard)
-        raise ResourceError(self._state_of(shard))
-
-    def _state_of(self, shard: str) -> str:
-        watch = self._doors[shard].watch
-        if watch is None:
-            return f"shard '{shard}' is not started"
-        return watch.sentence(asyncio.get_running_loop().time())
+        raise ResourceError(self._absence(shard) or reason)
 
     async def of_shard(self, shard: str, ask: Ask, asker: Asker, patience_s: float = START_S) -> Answer:
         """Return the answer of one shard, which may start for some seconds.
@@ -355,8 +349,7 @@ class NodeAnswers:
 
     def _absence(self, shard: str) -> str:
         """Return why a shard is not asked; empty if it serves."""
-        watch = self._doors[shard].watch
-        return "" if watch is not None and watch.state == SERVING else self._state_of(shard)
+        return obstacle(self._doors[shard].watch, shard, asyncio.get_running_loop().time())
 
     # Deletion of a virtual host
 

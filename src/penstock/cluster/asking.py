@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections import deque
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from penstock.describe.table import Row
 from penstock.errors import AccessRefused, BrokerError, InternalError, PenstockError, PreconditionFailed, ResourceError
 from penstock.management.operation import Answer
 from penstock.server.asker import Asker
-from penstock.server.inside import ASKER_HEADER, KEY_HEADER, SILENCE_S, Ask, address_of, is_of_this_user
+from penstock.server.inside import ASKER_HEADER, KEY_HEADER, SILENCE_S, Ask, connected
 
 CONNECTIONS_MOST: Final = 64
 """Most connections to one process."""
@@ -92,7 +91,7 @@ class Peer:
 
     def __init__(self, address: str, key: str, silence_s: float = SILENCE_S) -> None:
         self._silence_s = silence_s
-        self._address = address_of(address)
+        self._address = address
         self._key = key
         self._idle: list[_Link] = []
         self._open = 0
@@ -191,16 +190,8 @@ class Peer:
             if link.is_usable(now):
                 return link
             link.close()
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        try:
-            async with asyncio.timeout(silence_s):
-                await asyncio.get_running_loop().sock_connect(sock, self._address)
-                if not is_of_this_user(sock):
-                    raise ConnectionRefusedError(0, "a process of another user listens at its address")
-                return _Link(*await asyncio.open_unix_connection(sock=sock, limit=READ_OCTETS))
-        except BaseException:
-            sock.close()
-            raise
+        async with asyncio.timeout(silence_s):
+            return _Link(*await connected(self._address, READ_OCTETS))
 
 
 def _sent(http: h11.Connection, request: h11.Request, body: bytes) -> bytes:

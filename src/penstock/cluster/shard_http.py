@@ -7,13 +7,12 @@ for connections that the other side may close at any time. What has not been rea
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import h11
 
-from penstock.server.inside import address_of, is_of_this_user
+from penstock.server.inside import connected
 
 Headers = list[tuple[bytes, bytes]]
 PIECE: Final = 64 * 1024
@@ -46,7 +45,7 @@ class ShardRequest:
 
         `address` is a name inside the node (server/inside.py).
         """
-        request = cls(*await _connected(address))
+        request = cls(*await connected(address, PIECE))
         fields = [(b"Host", b"localhost"), (b"Connection", b"close"), *headers]
         try:
             await request._write(h11.Request(method=method, target=target, headers=fields))
@@ -112,15 +111,3 @@ class ShardRequest:
                     return event
         except (OSError, h11.RemoteProtocolError) as error:
             raise ShardCut(str(error)) from None
-
-
-async def _connected(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        await asyncio.get_running_loop().sock_connect(sock, address_of(address))
-        if not is_of_this_user(sock):
-            raise ConnectionRefusedError("a process of another user listens at the address of a shard")
-        return await asyncio.open_unix_connection(sock=sock, limit=PIECE)
-    except BaseException:
-        sock.close()
-        raise

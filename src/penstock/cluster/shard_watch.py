@@ -38,6 +38,13 @@ class Patience(NamedTuple):
     """Silence after which a process is missing in an answer (server/inside.py has the same)."""
 
 
+def obstacle(watch: ShardWatch | None, name: str, now: float) -> str:
+    """Return why a shard does not serve, for people; empty if it serves. A shard without a watch is new."""
+    if watch is None:
+        return f"shard '{name}' has not started"
+    return "" if watch.state == SERVING else watch.sentence(now)
+
+
 class ShardWatch:
     """State of one shard, as its node sees it."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from penstock.cluster.shard_http import Headers, ShardCut, ShardRequest
-from penstock.cluster.shard_watch import SERVING, STOPPED, ShardWatch
+from penstock.cluster.shard_watch import STOPPED, ShardWatch, obstacle
 from penstock.server.asker import Asker
 from penstock.server.http.request import HttpError
 from penstock.server.inside import ASKER_HEADER, KEY_HEADER
@@ -59,10 +59,7 @@ class Ways:
 
     def obstacle(self, name: str) -> str:
         """Return why a shard does not serve, for people; empty if it serves."""
-        watch = self._doors[name].watch
-        if watch is None:
-            return f"shard '{name}' has not started"
-        return "" if watch.state == SERVING else watch.sentence(asyncio.get_running_loop().time())
+        return obstacle(self._doors[name].watch, name, asyncio.get_running_loop().time())
 
     def starts(self, name: str) -> int:
         """Return the number of processes of a shard so far."""

@@ -9,6 +9,7 @@ A request at such a socket has no password: the login is the header `penstock-as
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 import socket
@@ -89,6 +90,19 @@ def is_of_this_user(sock: socket.socket) -> bool:
     except OSError:
         return False
     return bool(user == os.geteuid())
+
+
+async def connected(name: str, limit: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return the streams of a connection to a process of this user; `limit` is that of the reader. Raises OSError."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        await asyncio.get_running_loop().sock_connect(sock, address_of(name))
+        if not is_of_this_user(sock):
+            raise ConnectionRefusedError(0, "a process of another user listens at its address")
+        return await asyncio.open_unix_connection(sock=sock, limit=limit)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def is_key(given: str, key: str) -> bool:
