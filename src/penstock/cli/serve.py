@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -19,15 +17,10 @@ from penstock.settings.start import DEFAULTS, NAMES, RULES, read_start
 
 if TYPE_CHECKING:
     from penstock.server.server import Server
-    from penstock.server.service_manager import ServiceManager
     from penstock.settings.config import Settings
 
 COMMAND_LINE = "command line"
 """Source of a setting from an option of `penstock serve`."""
-SWITCH_S = 0.0005
-"""Seconds that the store's thread waits for the GIL while the loop is busy, at each disk call, instead of Python's
-0.005: reading a page takes a few such calls.
-"""
 
 
 # fmt: off
@@ -178,19 +171,13 @@ def with_options(settings: Settings, given: dict[str, Any]) -> Settings:
 async def _serve(settings: Settings, standby: bool, dissolving: bool) -> None:
     import asyncio
 
-    from penstock.cli.serving import first
-    from penstock.server.collector import FREEZER, collect_little
-    from penstock.server.freed_memory import keep_freed_memory, unmap_start_pages
+    from penstock.cli.serving import begin, first, reload_at_hangup
+    from penstock.server.collector import FREEZER
+    from penstock.server.freed_memory import unmap_start_pages
     from penstock.server.server import Server
     from penstock.server.service_manager import ServiceManager, status_of
 
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stopped.set)
-    collect_little()
-    sys.setswitchinterval(SWITCH_S)
-    keep_freed_memory()
+    stopped = begin()
     if dissolving:
         from penstock.cluster.dissolution import dissolve
 
@@ -204,7 +191,7 @@ async def _serve(settings: Settings, standby: bool, dissolving: bool) -> None:
         if not await first(broker.start(), stopped.wait()):
             return  # Stopped as a standby.
         FREEZER.start(broker.driver.broker.work.done)
-        loop.add_signal_handler(signal.SIGHUP, _reload, broker, manager)
+        reload_at_hangup(broker.reload, manager)
         try:
             _say_ready(broker)
             manager.ready()
@@ -218,16 +205,6 @@ async def _serve(settings: Settings, standby: bool, dissolving: bool) -> None:
     finally:
         watch.cancel()
         manager.close()
-
-
-def _reload(broker: Server, manager: ServiceManager) -> None:
-    """Read the settings file again (SIGHUP), and notify the service manager of the beginning and the end."""
-    manager.reloading()
-    reloading = broker.reload()
-    if reloading is None:
-        manager.ready()
-    else:
-        reloading.add_done_callback(lambda _: manager.ready())
 
 
 def _say_ready(broker: Server) -> None:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import sys
 from pathlib import Path
 
-from penstock.cli.serving import first, say_ready
+from penstock.cli.serving import begin, first, reload_at_hangup, say_ready
 from penstock.cluster.parent import Parent
-from penstock.cluster.shard_process import SWITCH_S, main_of
+from penstock.cluster.shard_process import main_of
 from penstock.cluster.shard_watch import SERVING
 from penstock.cluster.zygote import Zygote
-from penstock.server.collector import collect_little
-from penstock.server.freed_memory import keep_freed_memory, unmap_start_pages
+from penstock.server.freed_memory import unmap_start_pages
 from penstock.server.logs import logging_to_stderr, without_log
 from penstock.server.node import whole_machine
 from penstock.server.process_limits import cores
@@ -47,13 +44,7 @@ def shards_of(settings: Settings) -> int:
 
 
 async def _serve(zygote: Zygote, settings: Settings) -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stopped.set)
-    collect_little()
-    sys.setswitchinterval(SWITCH_S)
-    keep_freed_memory()
+    stopped = begin()
     assert settings.data is not None
     node = Parent(zygote, settings, Path(settings.data), shards_of(settings), whole_machine())
     manager = ServiceManager(os.environ, os.getpid())
@@ -62,7 +53,7 @@ async def _serve(zygote: Zygote, settings: Settings) -> None:
         if not await first(node.start(), stopped.wait()):
             return
         try:
-            loop.add_signal_handler(signal.SIGHUP, _reload, node, manager)
+            reload_at_hangup(node.reload.request, manager)
             _say_ready(node)
             manager.ready()
             unmap_start_pages()
@@ -82,16 +73,6 @@ def _status(node: Parent) -> str:
     watches = node.supervision.watches()
     serving = sum(1 for watch in watches if watch.state == SERVING)
     return f"{serving} of {len(watches)} shards serve"
-
-
-def _reload(node: Parent, manager: ServiceManager) -> None:
-    """Read the settings file again (SIGHUP), and notify the service manager of the beginning and the end."""
-    manager.reloading()
-    reloading = node.reload.request()
-    if reloading is None:
-        manager.ready()
-    else:
-        reloading.add_done_callback(lambda _: manager.ready())
 
 
 def _say_ready(node: Parent) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Sequence
+import signal
+from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.cli.common import say
 from penstock.server.addresses import listener_url
+from penstock.server.prepared import prepare_process
+from penstock.server.service_manager import ServiceManager
 
 
 def say_ready(listeners: Sequence[tuple[str, str, int]], where: str, console_problem: str = "") -> None:
@@ -20,6 +23,33 @@ def say_ready(listeners: Sequence[tuple[str, str, int]], where: str, console_pro
     if console_problem:
         with contextlib.suppress(OSError):  # Standard error may have no reader.
             say(f"no console: {console_problem}; `--http 127.0.0.1:0` takes a free port", err=True)
+
+
+def begin() -> asyncio.Event:
+    """Prepare this process and its running loop; return the event that SIGTERM and Ctrl-C set."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stopped.set)
+    prepare_process()
+    return stopped
+
+
+def reload_at_hangup(request: Callable[[], asyncio.Task[None] | None], manager: ServiceManager) -> None:
+    """Read the settings file again at SIGHUP, and notify the service manager of the beginning and the end.
+
+    `request` begins a reload; it returns None if none begins.
+    """
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, request, manager)
+
+
+def _reload(request: Callable[[], asyncio.Task[None] | None], manager: ServiceManager) -> None:
+    manager.reloading()
+    reloading = request()
+    if reloading is None:
+        manager.ready()
+    else:
+        reloading.add_done_callback(lambda _: manager.ready())
 
 
 async def first(one: Awaitable[object], other: Awaitable[object]) -> bool:

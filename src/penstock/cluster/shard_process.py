@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
@@ -45,14 +44,14 @@ from penstock.logs.ids import CERTIFICATE_REFUSED, RELOAD_REFUSED
 from penstock.logs.logger import log
 from penstock.protocols import standard_protocols
 from penstock.server.applied_settings import AppliedSettings
-from penstock.server.collector import FREEZER, collect_little
-from penstock.server.freed_memory import keep_freed_memory
+from penstock.server.collector import FREEZER
 from penstock.server.http.asks import Inside, OwnAsks
 from penstock.server.http.listener import HttpListener
 from penstock.server.inside import listening_at
 from penstock.server.login_record import LoginRecord
 from penstock.server.logins import Logins
 from penstock.server.logs import logging_to_stderr, set_level, without_log
+from penstock.server.prepared import prepare_process
 from penstock.server.process_facts import ServerFacts
 from penstock.server.shard import Allowance, Shard
 from penstock.server.shard_bridges import ShardBridges
@@ -73,8 +72,6 @@ PASSES: Final = 4
 """Passes of the loop from the event of a socket's end to the end of its connection, at most."""
 ENDS_AT_ONCE: Final = 1_000
 """Numbers of connections per report."""
-SWITCH_S: Final = 0.0005
-"""Seconds that the store's thread waits for the GIL while the loop is busy, as in `penstock serve`."""
 
 
 def run_shard(settings: Settings, quiet: bool, name: str, order: Row, sockets: list[socket.socket]) -> int:
@@ -83,9 +80,7 @@ def run_shard(settings: Settings, quiet: bool, name: str, order: Row, sockets: l
     `quiet`: no log is written.
     """
     channel, *others = sockets
-    collect_little()
-    sys.setswitchinterval(SWITCH_S)
-    keep_freed_memory()
+    prepare_process()
     with (
         without_log() if quiet else logging_to_stderr(settings.log_level, settings.log_format, name),
         asyncio.Runner(loop_factory=new_loop) as runner,
